@@ -127,7 +127,7 @@ genai-bench:
 
 # Real runs of it against a stand-in server: some minutes.
 test-genai-bench: setup genai-bench
-	CORRAL_GENAI_BENCH='$(abspath $(GENAI_BENCH))/bin/genai-bench' $(BIN)/pytest -p no:randomly tests/tuner/genai_bench
+	CORRAL_GENAI_BENCH='$(abspath $(GENAI_BENCH))/bin/genai-bench' $(BIN)/pytest -p no:randomly tests/features/tuner/genai_bench
 
 demo: environment
 	@$(BIN)/corral demo $(if $(filter 1,$(KEEP)),--keep)

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from bench.stand_in_servers import Metrics, StandInServer, soft_min
-from corral.tuner.search.space import Parameters
+from corral.features.tuner.search.space import Parameters
 
 
 def _metrics(throughput: float, gpus: int, ttft: float, tpot: float, *, tail: float, output: int) -> Metrics:

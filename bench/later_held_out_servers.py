@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from bench.stand_in_servers import Metrics, StandInServer
-from corral.tuner.search.space import Parameters
+from corral.features.tuner.search.space import Parameters
 
 
 def _erlang_queue(p: dict[str, Any], concurrency: int) -> Metrics | None:

@@ -11,9 +11,9 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from corral.tuner.search.problem import Problem, read_problem
-from corral.tuner.search.space import Parameters
-from corral.tuner.search.trial import LevelReading, LoadLevel
+from corral.features.tuner.search.problem import Problem, read_problem
+from corral.features.tuner.search.space import Parameters
+from corral.features.tuner.search.trial import LevelReading, LoadLevel
 
 DEPLOY_MINUTES = 1.5
 FAILED_MINUTES = 1.0

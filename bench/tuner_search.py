@@ -32,11 +32,11 @@ from bench.stand_in_servers import (
     LEVEL_MINUTES,
     StandInServer,
 )
-from corral.tuner.search.problem import RACING_MAX_ITERATIONS
-from corral.tuner.search.scoring import failure_score
-from corral.tuner.search.search import Search
-from corral.tuner.search.space import Parameters
-from corral.tuner.search.trial import Candidate, FailedStep, LevelReading, Trial, TrialFailure
+from corral.features.tuner.search.problem import RACING_MAX_ITERATIONS
+from corral.features.tuner.search.scoring import failure_score
+from corral.features.tuner.search.search import Search
+from corral.features.tuner.search.space import Parameters
+from corral.features.tuner.search.trial import Candidate, FailedStep, LevelReading, Trial, TrialFailure
 
 SEEDS = 10
 CANDIDATES = 100

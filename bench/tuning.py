@@ -14,12 +14,12 @@ from bench.server import RunningServer, throw_away
 from corral.core.ledger.store import open_ledger
 from corral.core.model.fact import Fact
 from corral.core.model.home import Home
-from corral.core.model.tuning.experiment import Experiment, ExperimentStatus
-from corral.core.model.tuning.tuning_spec import ServedModel, TuningSpec
-from corral.core.model.tuning.tuning_task import TaskStatus, TuningTask
 from corral.core.ports.ledger import Decided
 from corral.features.feature_list import slices
 from corral.features.tuner.facts import ExperimentEnded, TaskCreated
+from corral.features.tuner.model.experiment import Experiment, ExperimentStatus
+from corral.features.tuner.model.tuning_spec import ServedModel, TuningSpec
+from corral.features.tuner.model.tuning_task import TaskStatus, TuningTask
 
 EXPERIMENTS = 10_000
 TASK = "1"

@@ -33,7 +33,10 @@ IN_EACH_FEATURE = {
 """What every feature may have in its folder."""
 
 
-OLD_ADDRESSES = {"corral.daemon", "corral.runtimes.docker.runner"}
+OLD_ADDRESSES = {
+    *("corral.daemon", "corral.runtimes.docker.runner", "corral.tuner.deployments.port_holder"),
+    *(f"corral.tuner.{name}" for name in ("arq", "benchmark", "gpu_estimate", "stand_in_server")),
+}
 """Names that others have written down: they forward to where the module is now."""
 
 

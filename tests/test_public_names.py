@@ -90,6 +90,20 @@ def test_an_experiment_that_waited_since_an_earlier_version_finds_what_holds_its
     assert found.returncode in (7, 126), found.stderr  # 126 says that there is no network here
 
 
+def test_a_stand_in_of_a_job_that_waited_since_an_earlier_version_is_found() -> None:
+    assert "usage: stand-in" in run_module("corral.tuner.stand_in_server", "--help").stdout
+
+
+def test_a_task_runs_by_the_name_that_earlier_versions_started(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as lock, subprocess.Popen(
+        [sys.executable, "-I", "-m", "corral.tuner", str(tmp_path), "1", str(lock.fileno())],
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(lock.fileno(),), text=True,
+    ) as tuner:  # fmt: skip
+        assert tuner.stderr is not None
+        said = tuner.stderr.read()
+    assert "corral.tuner: task 1: " in said  # there is no server
+
+
 def test_a_container_that_waited_since_an_earlier_version_finds_its_runner(tmp_path: Path) -> None:
     said = run_module("corral.host.runtimes.docker.runner", str(tmp_path)).stderr
     assert said.endswith(f"{tmp_path / 'container.json'} is missing\n")

@@ -10,7 +10,7 @@ NOT_NEEDED = (
     "apprise",  # which only the processes load that send to channels
     "corral.host.node.agent",  # where there is one host, and no agents are spawned and spoken to
     "corral.host.node.remote",
-    "corral.tuner.deployments",  # before the first task
+    "corral.features.tuner.deployments",  # before the first task
     "corral.api.openapi",  # before somebody asks for the description of the API
     "numpy",  # while nothing was placed by worth
     "pydantic",

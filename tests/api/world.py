@@ -39,9 +39,6 @@ from corral.core.control.server_history import ServerHistory
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.token_issuer import TokenIssuer
-from corral.core.control.tuning.experiment_access import ExperimentAccess
-from corral.core.control.tuning.task_access import TaskAccess
-from corral.core.control.tuning.task_insight import TaskInsight
 from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.model.answers.site import ServerInfo
 from corral.core.model.devices.device import Device, DeviceCondition, DeviceSample, Node
@@ -54,18 +51,14 @@ from corral.core.ports.node import LogChunk, ProcessFound
 from corral.core.scheduling.policy import POLICIES
 from corral.features.alerts.alert_access import AlertAccess
 from corral.features.building import BuiltFeatures, CoreDoors
-from corral.features.channels.channel_access import ChannelAccess
 from corral.features.channels.delivery import Delivery
 from corral.features.feature_list import features, slices
-from corral.features.tuner.experiment_table import ExperimentTable
 from corral.history.file import HistoryFile
 from corral.host.node.files.job_logs import JobLogs
 from corral.host.node.mock.simulated_node import SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from corral.sim.faults.live_server import QuietHub
 from corral.sim.replays.replay_process import ReplayProcess
-from corral.tuner.catalog import catalog
-from corral.tuner.sense import tuning_sense
 
 PATIENCE_S = 60.0
 """What has not come about after so long hangs: no machine is that slow."""
@@ -138,10 +131,6 @@ class World:
             monitoring=self.history.queries.monitoring,
         )
         self.service = core.service
-        table = ExperimentTable(self.ledger.database)
-        self.tasks = TaskAccess(self.ledger, table, clock, lambda spec: ())
-        self.experiments = ExperimentAccess(self.ledger, table, clock)
-        self.tuning = TaskInsight(self.ledger, table, clock, self.tasks, self.experiments, sense=tuning_sense)
         self.features = BuiltFeatures(
             features(),
             CoreDoors(
@@ -149,6 +138,7 @@ class World:
                 settings=Settings(),
                 clock=clock,
                 ledger=self.ledger,
+                database=self.ledger.database,
                 nodes=Nodes(nodes),
                 telemetry=hub,
                 obstacles=dict,
@@ -158,8 +148,8 @@ class World:
         )
         self.features.applied(Settings())
         self.delivery = self.features.offers.of(Delivery)
-        channels, alerts = self.features.offers.of(ChannelAccess), AlertAccess(self.ledger, clock, lambda: {"hot": 3})
-        self.offers = Offers((self.delivery, channels, alerts))
+        alerts = AlertAccess(self.ledger, clock, lambda: {"hot": 3})
+        self.offers = Offers((*self.features.offers, alerts))
         self.cluster_name: str | None = None
         self.metrics = Metrics(
             snapshot=self.ledger.snapshot,
@@ -211,10 +201,6 @@ class World:
             replays=self.replays,
             offers=self.offers,
             notes=self.features.notes,
-            tasks=self.tasks,
-            experiments=self.experiments,
-            catalog=catalog,
-            tuning=self.tuning,
         )
 
     def _about(self) -> ServerInfo:

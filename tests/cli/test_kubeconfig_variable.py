@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from corral.cli.jobs.kubeconfig_variable import kubeconfig_from_anywhere
-from corral.cli.tuning.tune import with_shell
+from corral.features.tuner.run_commands.tune import with_shell
 
 
 def test_its_files_are_those_of_the_directory_where_the_command_is_typed(

@@ -15,9 +15,6 @@ from corral.core.model.jobs.notification import NotifyOn
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.severity import Severity
 from corral.core.model.slice import LedgerSnapshot
-from corral.core.model.tuning.experiment import Experiment, ExperimentStatus
-from corral.core.model.tuning.tuning_spec import ServedModel, TuningSpec
-from corral.core.model.tuning.tuning_task import TuningTask
 from corral.features.alerts.alert import Alert, AlertSilence
 from corral.features.alerts.facts import (
     AlertAcknowledged,
@@ -31,6 +28,9 @@ from corral.features.channels.facts import NoticeGiven, NotificationGiven
 from corral.features.channels.slice import NoticesSlice
 from corral.features.feature_list import slices
 from corral.features.tuner.facts import ExperimentCreated, ExperimentEnded, TaskCreated, TaskDeleted
+from corral.features.tuner.model.experiment import Experiment, ExperimentStatus
+from corral.features.tuner.model.tuning_spec import ServedModel, TuningSpec
+from corral.features.tuner.model.tuning_task import TuningTask
 from tests.core.ledger.making import a_job, send, submitted, url_of
 
 NAMES = st.sampled_from("abc")

@@ -16,10 +16,10 @@ import pytest
 
 from corral.core.ledger.fold import check
 from corral.core.ledger.schema import OLDEST_COMMIT
+from corral.features.tuner.deployments.port_holder import place
 from corral.host.runtimes.process.procfs import marked
 from corral.host.runtimes.process.records.still_running import tag_of
 from corral.host.runtimes.process.zygote_link import ZygoteLink
-from corral.tuner.deployments.port_holder import place
 from tests.e2e.box import PATIENCE_S, Box
 
 RECORD = Path(__file__).with_name("home_0011.json")

@@ -7,7 +7,6 @@ from starlette.applications import Starlette
 
 from corral.api.answers.answer_headers import AnswerHeaders
 from corral.api.answers.errors import add_error_handlers
-from corral.api.autotuner import autotuner_routes, autotuner_site, autotuner_streams
 from corral.api.pages import routes as page_routes
 from corral.api.route_table import RouteTable
 from corral.api.routes import (
@@ -25,8 +24,6 @@ from corral.api.routes import (
     report_routes,
     site,
     token_routes,
-    tuning_insight_routes,
-    tuning_routes,
 )
 from corral.api.routes.metrics_route import RequestCounter
 from corral.api.routing import AppState
@@ -47,11 +44,6 @@ _ROUTES = (
     replay_routes.router,
     nodes.router,
     token_routes.router,
-    tuning_routes.router,
-    autotuner_routes.router,
-    tuning_insight_routes.router,
-    autotuner_streams.router,
-    autotuner_site.router,
     site.graph_router,
     metrics_route.router,
 )

@@ -1,6 +1,6 @@
 """What features offer to routes and to each other."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -11,6 +11,9 @@ class Offers:
 
     def __init__(self, offered: Iterable[object] = ()) -> None:
         self._by_class: dict[type, object] = {type(one): one for one in offered}
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._by_class.values())
 
     def of(self, kind: type[T]) -> T:
         """The object of exactly this class. There must be one."""

@@ -25,10 +25,6 @@ from corral.core.control.querying.reports import GpuReports
 from corral.core.control.service import Service
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.token_issuer import TokenIssuer
-from corral.core.control.tuning.experiment_access import ExperimentAccess
-from corral.core.control.tuning.task_access import TaskAccess
-from corral.core.control.tuning.task_insight import TaskInsight
-from corral.core.model.answers.autotuner import AutotunerCatalog
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.token import TokenScope
 from corral.history.asking import HistoryQueries
@@ -58,10 +54,6 @@ class AppState:
     offers: Offers
     notes: Callable[[Submission, Caller], Sequence[str]]
     """Remarks of features about a new submission, for its user."""
-    tasks: TaskAccess
-    experiments: ExperimentAccess
-    tuning: TaskInsight
-    catalog: Callable[[], AutotunerCatalog]
     log_threads: UserThreads = field(default_factory=UserThreads)
     input_threads: UserThreads = field(default_factory=UserThreads)
     inputs: InputNotices = field(default_factory=InputNotices)

@@ -22,7 +22,6 @@ from corral.app.http_api import http_api
 from corral.as_login import keyring_shared
 from corral.clock import SystemClock
 from corral.config import HOST, Settings
-from corral.core.access.caller import Caller
 from corral.core.control.core import ControlCore
 from corral.core.control.metrics.job_counts import JobCounts
 from corral.core.control.metrics.request_counts import RequestCounts
@@ -36,27 +35,19 @@ from corral.core.control.site.from_settings import first_view
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.submitting.device_request import request_rules
 from corral.core.control.token_issuer import TokenIssuer
-from corral.core.control.tuning.experiment_access import ExperimentAccess
-from corral.core.control.tuning.task_access import TaskAccess
-from corral.core.control.tuning.task_insight import TaskInsight, TuningSense
 from corral.core.control.watching.job_patrols import job_patrols
 from corral.core.control.watching.patrol import Patrol
 from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.model.answers.site import ServerInfo
 from corral.core.model.errors import LedgerFailed
-from corral.core.model.fact import ServerPart
 from corral.core.model.home import Home
 from corral.core.model.runs.launch import job_number
-from corral.core.model.tuning.tuning_spec import TuningSpec
-from corral.core.model.tuning.tuning_task import TaskStatus
 from corral.core.ports.engine import NodeEngine
 from corral.core.ports.ledger import Decided
 from corral.core.ports.node import NodeAgent
 from corral.core.scheduling.policy import Policy, placed_by
 from corral.features.building import BuiltFeatures, CoreDoors
 from corral.features.feature_list import features, slices
-from corral.features.tuner.experiment_table import ExperimentTable
-from corral.features.tuner.slice import TunerSlice
 from corral.history.file import HistoryFile
 from corral.host.node.host_engines import find_host_engine
 from corral.host.telemetry.hub import Hub
@@ -66,9 +57,6 @@ from corral.host.traces.numbers import highest_number
 from corral.plugins.engines import load_engine
 from corral.plugins.queue_orders import load_policies
 from corral.sim.replays.replay_process import ReplayProcess
-from corral.tuner.catalog import catalog
-from corral.tuner.tuner_processes import LOOK_INTERVAL_S as TUNERS_INTERVAL_S
-from corral.tuner.tuner_processes import TaskOfUser, TunerProcesses
 
 log = logging.getLogger("corral")
 
@@ -105,7 +93,6 @@ class Server:
         self._ledger: SqlLedger = open_ledger(
             home.ledger_url, first_view(settings), partial(refuse_without_ledger, home), slices=slices()
         )
-        self._experiment_table = ExperimentTable(self._ledger.database)
         # This must happen before any file is tidied up.
         self._skip_numbers([highest_number(home, self._ledger.last_fact_at)])
         # Without jobs no durations are measured, so a wall clock that was set after the boot can be trusted.
@@ -130,9 +117,6 @@ class Server:
             applied=self._features.applied,
             arrange=[feature.arranged for feature in features()],
         )
-        self._tasks = TaskAccess(self._ledger, self._experiment_table, self._clock, _check_task)
-        self._experiments = ExperimentAccess(self._ledger, self._experiment_table, self._clock)
-        self._tuners = TunerProcesses(home.root, self._tasks_to_run, self._give_task_up)
         self._patrols = self._make_patrols()
         runner = ReplayProcess(home.ledger_url)
         self._replays = Replays(self._ledger, self._clock, runner, policies, placement=settings.placement)
@@ -201,7 +185,7 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
-        for onlooker in (self._tuners, self._replays, self._features, self._history):
+        for onlooker in (self._replays, self._features, self._history):
             try:
                 onlooker.close()
             except Exception:
@@ -288,10 +272,6 @@ class Server:
             replays=self._replays,
             offers=self._features.offers,
             notes=self._features.notes,
-            tasks=self._tasks,
-            experiments=self._experiments,
-            tuning=self._make_insight(),
-            catalog=catalog,
         )
         tls = None if self._tcp is None else self._tcp.acceptor()
         plain = [self._unix.socket, *loopback.reopened(), *([] if self._tcp is None or tls else [self._tcp.socket])]
@@ -303,10 +283,6 @@ class Server:
     def _make_events(self) -> EventFeed:
         topics = {topic: rows for feature in features() for topic, rows in feature.topics().items()}
         return event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s, topics)
-
-    def _make_insight(self) -> TaskInsight:
-        ledger, store = self._ledger, self._experiment_table
-        return TaskInsight(ledger, store, self._clock, self._tasks, self._experiments, sense=_tuning_sense)
 
     def _make_metrics(self) -> Metrics:
         jobs = JobCounts(self._ledger.view())
@@ -336,6 +312,7 @@ class Server:
             settings=self._settings,
             clock=self._clock,
             ledger=self._ledger,
+            database=self._ledger.database,
             nodes=self._nodes,
             telemetry=self._hub,
             obstacles=lambda: self._core.controller.obstacles,
@@ -350,26 +327,11 @@ class Server:
             # These patrols only record and report. Jobs run and start without them.
             *self._history.patrols,
             *self._features.patrols,
-            onlooker("tuners", self._tuners.look, TUNERS_INTERVAL_S),
             onlooker("site-remarks", self._site.look_at_nodes, SITE_REMARKS_INTERVAL_S),
             Patrol("ledger-files", self._look_after_ledger, LEDGER_INTERVAL_S),
             onlooker("socket", self._look_after_socket, SOCKET_INTERVAL_S),
             onlooker("token-uses", self._ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         )
-
-    def _tasks_to_run(self) -> tuple[TaskOfUser, ...]:
-        """The tasks that run, and the tasks with experiments that must still be stopped."""
-        tuner = self._ledger.snapshot().of(TunerSlice)
-        left = {experiment.task_id for experiment in tuner.experiments.values()}
-        return tuple(
-            TaskOfUser(task.id, task.user)
-            for task in tuner.tasks.values()
-            if task.status is TaskStatus.RUNNING or task.id in left
-        )
-
-    def _give_task_up(self, task_id: str, why: str) -> None:
-        log.error("task %s has failed: %s", task_id, why)
-        self._tasks.end(task_id, TaskStatus.FAILED, why, Caller(ServerPart.TUNER, admin=True))
 
     def _about(self) -> ServerInfo:
         nodes = tuple(self._ledger.view().nodes.values())
@@ -397,19 +359,6 @@ def _checked(settings: Settings) -> Settings:
     for feature in features():
         feature.check(settings)
     return settings
-
-
-def _check_task(spec: TuningSpec) -> tuple[str, ...]:
-    # The tuner's rules are loaded with the first task, so that a server without tasks starts sooner.
-    from corral.tuner.tasks.task_check import check_task
-
-    return check_task(spec)
-
-
-def _tuning_sense() -> TuningSense:
-    from corral.tuner.sense import tuning_sense
-
-    return tuning_sense()
 
 
 def _by_root() -> bool:

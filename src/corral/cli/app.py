@@ -57,12 +57,7 @@ GROUPS = {
             "Remove a model service that Corral has deployed, and what it holds.",
         ),
     },
-    "Serve models well": {
-        "tune": ("tuning.TuneCommand", "Find the best way to serve a model."),
-        "tasks": ("tuning.TasksCommand", "List the tasks of the autotuner; start, cancel and delete them."),
-        "experiments": ("tuning.ExperimentsCommand", "List what a task of the autotuner has tried."),
-        "bench": ("tuning.BenchCommand", "Measure an OpenAI-compatible server."),
-    },
+    "Serve models well": {},
     "Server and site": {
         "up": ("serving.UpCommand", "Start the server in $CORRAL_HOME (default ~/.corral)."),
         "down": ("serving.DownCommand", "Stop the server in $CORRAL_HOME. Jobs run on."),
@@ -88,7 +83,7 @@ GROUPS = {
 }
 """Every command of the core in its task's group: the class in `commands` that declares it, and a summary.
 
-The command's own help begins with the same words. Features bring more commands.
+The command's own help begins with the same words. Features bring more commands, also for groups that are empty here.
 """
 
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from corral.client.cluster import ClusterNodes, Devices, Tokens
     from corral.client.history import Groups
     from corral.client.jobs import Jobs
-    from corral.client.tuning import Experiments, TuningTasks
     from corral.core.model.answers.devices import MappedDevice
     from corral.core.model.answers.dry_run import DryRun
     from corral.core.model.answers.events import Event
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from corral.core.model.jobs.submission import Submission
     from corral.features.alerts.client import Alerts
     from corral.features.channels.client import Channels
+    from corral.features.tuner.client import Experiments, TuningTasks
 
 
 class WaitTimedOut(CorralError, TimeoutError):
@@ -130,14 +130,14 @@ class Client:
     @cached_property
     def tasks(self) -> "TuningTasks":
         """Create tasks of the autotuner, and start and end them."""
-        from corral.client.tuning import TuningTasks
+        from corral.features.tuner.client import TuningTasks
 
         return TuningTasks(self._transport)
 
     @cached_property
     def experiments(self) -> "Experiments":
         """List the experiments of the autotuner."""
-        from corral.client.tuning import Experiments
+        from corral.features.tuner.client import Experiments
 
         return Experiments(self._transport)
 

@@ -12,6 +12,7 @@ from corral.config import Settings
 from corral.core.access.caller import Caller
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.watching.patrol import Patrol
+from corral.core.ledger.database import Database
 from corral.core.model.home import Home
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.slice import LedgerSnapshot
@@ -27,6 +28,7 @@ class CoreDoors:
     """The parts of the core that a feature may use.
 
     Attributes:
+        database: for the tables that features have of their own.
         obstacles: the reasons that keep jobs from starting, by node.
         history_stopped: the reason why the history of devices is not written, None while it is.
         failures: counts the rounds of patrols that failed, by patrol.
@@ -36,6 +38,7 @@ class CoreDoors:
     settings: Settings
     clock: Clock
     ledger: Ledger
+    database: Database
     nodes: Nodes
     telemetry: NodeTelemetry
     obstacles: Callable[[], Mapping[str, str]]

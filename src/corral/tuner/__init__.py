@@ -1,6 +1,4 @@
-"""The autotuner: finds the parameters with which an inference server serves a model best, on GPUs from Corral's server.
+"""Public names of the autotuner, and old addresses that recorded jobs name. The feature is in `corral.features.tuner`.
 
-`search/` only decides which combination to try next.
-
-Start with `task_run`.
+Other programs import `arq`, `benchmark` and `gpu_estimate`.
 """

@@ -1,47 +1,5 @@
-"""Measures any server under the traffic of a `benchmark`, and returns the figures that autotuners read."""
+"""Measures any server as experiments are measured, for other programs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from corral.features.tuner.measuring.benchmark import run_benchmark_job
 
-from corral.core.model.errors import Refused
-from corral.core.model.tuning.tuning_spec import BenchmarkSpec
-from corral.tuner.measuring.generators import choose_generator, with_tokenizer
-from corral.tuner.measuring.level_figures import AppliedLoad, MeasuredLevel, combined, level_metrics
-from corral.wire import from_plain
-
-_MINUTE_S = 60.0
-
-
-def run_benchmark_job(
-    endpoint_url: str,
-    benchmark_spec: Mapping[str, Any],
-    gpu_indices: Sequence[int] | None = None,
-    *,
-    on_level: Callable[[AppliedLoad], None] = lambda load: None,
-) -> dict[str, Any]:
-    """Measure a server at `endpoint_url` (without /v1) at all levels of a `benchmark` as in a task's file.
-
-    `gpu_indices` are the server's GPUs, for throughput by GPU. `on_level` is called at the start of each level. Returns
-    the metrics of an experiment, in seconds and tokens. Raises Refused for an invalid benchmark, or if no request was
-    answered, and GeneratorFailed.
-    """
-    spec = from_plain(BenchmarkSpec, dict(benchmark_spec), field="benchmark")
-    spec = with_tokenizer(spec, spec.model_name)
-    generator, note = choose_generator(spec)
-    levels: list[MeasuredLevel] = []
-    for load in loads_of(spec):
-        on_level(load)
-        levels.append(generator.measure(endpoint_url, spec, load))
-    if not any(level.answered for level in levels):
-        raise Refused(f"{endpoint_url} answered no request: {levels[0].first_failure}", field="endpoint_url")
-    gpus = len(gpu_indices) if gpu_indices else None
-    found = [level_metrics(level, generator=generator.name, gpus=gpus) for level in levels]
-    return combined(found) | ({} if note is None else {"generator_note": note})
-
-
-def loads_of(spec: BenchmarkSpec) -> tuple[AppliedLoad, ...]:
-    """Return all levels of the benchmark, with their limits."""
-    return tuple(
-        AppliedLoad(scenario, level, spec.max_requests_per_iteration, spec.max_time_per_iteration * _MINUTE_S)
-        for scenario, level in spec.levels
-    )
+__all__ = ["run_benchmark_job"]

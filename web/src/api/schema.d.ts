@@ -2222,8 +2222,11 @@ export interface components {
          * @description Whether to list, besides the alerts that fire, the last that are over.
          */
         AlertsQuery: {
-            /** History */
-            history: boolean;
+            /**
+             * History
+             * @default false
+             */
+            history?: boolean;
         };
         /**
          * AllocMap
@@ -4736,8 +4739,11 @@ export interface components {
             duration_s: number;
             /** Match */
             match: string;
-            /** Reason */
-            reason: string;
+            /**
+             * Reason
+             * @default
+             */
+            reason?: string;
         };
         /**
          * NewToken
@@ -6360,7 +6366,7 @@ export interface components {
          *         parameters: the values to try of each parameter: a list, or a range such as {"type": "integer", "low": 1,
          *             "high": 64}.
          *         parallel_config, quant_config: the values to try, under the names that autotuners use.
-         *         optimization, slo: the search, its objective, and its conditions; `corral.tuner.search` reads them.
+         *         optimization, slo: the search, its objective, and its conditions.
          *         storage, clusterbasemodel_config, clusterservingruntime_config: for model services on Kubernetes.
          *         max_parallel: the most experiments at a time, if there are GPUs.
          *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.

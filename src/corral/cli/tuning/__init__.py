@@ -1,4 +1,4 @@
-"""Commands of the autotuner, and commands for model services.
+"""Commands for model services.
 
-Start with `tune`.
+Start with `deploy`.
 """

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from corral.core.model.devices.group_use import EndedJobSums, KpiBy
 from corral.core.model.devices.means import Means
@@ -15,7 +15,6 @@ from corral.core.model.placing.allocation import Allocation, Grant
 from corral.core.model.runs.run_history import AllocatedTime, HeldAllocation
 from corral.core.model.slice import LedgerSnapshot, S
 from corral.core.model.token import Token
-from corral.core.model.tuning.experiment import Experiment
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.model.view import View
 from corral.fair_queue import SERVER
@@ -202,49 +201,6 @@ class CommitFigures:
     seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     facts: Histogram = field(default_factory=lambda: Histogram(SIZES))
     failures: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ExperimentSums:
-    """The number of a task's experiments and of the successful ones, and the best one with its score."""
-
-    experiments: int = 0
-    succeeded: int = 0
-    best_id: str | None = None
-    best_score: float | None = None
-
-
-class ExperimentStore(Protocol):
-    """Experiments of tasks, as committed. Safe from any thread."""
-
-    def find(self, experiment_id: str) -> Experiment | None:
-        """The experiment of this id, with its metrics."""
-        ...
-
-    def of_task(self, task_id: str, *, after: int, limit: int, metrics: bool) -> tuple[Experiment, ...]:
-        """Experiments of a task by number, those above `after`; without their metrics unless these are wanted.
-
-        With metrics there may be fewer than `limit`, but never none, before the last: a page is bounded in bytes.
-        """
-        ...
-
-    def picked(
-        self, task_id: str, paths: Sequence[tuple[str, ...]], *, after: int, limit: int
-    ) -> Mapping[str, tuple[Any, ...]]:
-        """Return, by id of the experiments in `of_task`, the values at these paths of the metrics; None for missing
-        values.
-
-        Experiments without metrics are missing.
-        """
-        ...
-
-    def last_number(self, task_id: str) -> int:
-        """The number of the last experiment of a task, 0 before the first."""
-        ...
-
-    def sums(self, task_id: str | None = None) -> Mapping[str, ExperimentSums]:
-        """Return the sums by task, of one or of all; a task without experiments is missing."""
-        ...
 
 
 class TokenStore(Protocol):

@@ -1,4 +1,7 @@
-"""Tasks of the autotuner and their experiments: their facts, their slice of the ledger, and their table.
+"""The autotuner: finds the parameters with which an inference server serves a model best, on GPUs from Corral's server.
 
-Start with `slice`.
+The server keeps tasks and experiments as records. A process for each task, an ordinary client, runs the experiments.
+`search/` only decides which combination to try next.
+
+Start with `task_access`, then `running.task_run`.
 """

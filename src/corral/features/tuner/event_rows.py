@@ -1,11 +1,11 @@
 """Converts facts about tasks and experiments of the autotuner to the rows of events. Pure."""
 
 from corral.core.control.events.rows_of_facts import FindJob, Row, Told, cut
-from corral.core.control.tuning.experiment_summary import summary_of
 from corral.core.model.fact import Fact
-from corral.core.model.tuning.tuning_error import for_everybody
-from corral.core.model.tuning.tuning_task import TuningTask
+from corral.features.tuner.experiment_summary import summary_of
 from corral.features.tuner.facts import ExperimentFact, ExperimentsCleared, TaskDeleted, TaskFact
+from corral.features.tuner.model.tuning_error import for_everybody
+from corral.features.tuner.model.tuning_task import TuningTask
 from corral.wire import to_plain
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -14,9 +14,8 @@ from corral.core.ledger.database import Database
 from corral.core.ledger.table_rows import Row, Stored, damaged
 from corral.core.model.errors import Refused
 from corral.core.model.fact import Fact
-from corral.core.model.tuning.experiment import Experiment, ExperimentStatus
-from corral.core.ports.ledger import ExperimentSums
 from corral.features.tuner.facts import ExperimentFact, ExperimentsCleared, TaskDeleted
+from corral.features.tuner.model.experiment import Experiment, ExperimentStatus
 from corral.wire import from_plain, to_plain
 
 _COLUMNS = ("id", "task_id", "status", "objective_score")
@@ -60,8 +59,18 @@ class ExperimentRows:
             connection.execute(_SET_EXPERIMENT, list(self.rows.values()))
 
 
+@dataclass(frozen=True, slots=True)
+class ExperimentSums:
+    """The number of a task's experiments and of the successful ones, and the best one with its score."""
+
+    experiments: int = 0
+    succeeded: int = 0
+    best_id: str | None = None
+    best_score: float | None = None
+
+
 class ExperimentTable:
-    """See `corral.core.ports.ledger.ExperimentStore`. Every method may raise LedgerFailed."""
+    """Experiments of tasks, as committed. Safe from any thread. Every method may raise LedgerFailed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -73,7 +82,10 @@ class ExperimentTable:
         return None if row is None else experiment_of(row)
 
     def of_task(self, task_id: str, *, after: int, limit: int, metrics: bool) -> tuple[Experiment, ...]:
-        """Return experiments of a task with numbers above `after`, in order. The port says how many."""
+        """Return experiments of a task with numbers above `after`, in order; without their metrics unless wanted.
+
+        With metrics there may be fewer than `limit`, but never none, before the last: a page is bounded in bytes.
+        """
         columns = _table.columns if metrics else [column for column in _table.columns if column.name != "metrics"]
         question = select(*columns).where(_table.c.task_id == task_id, _table.c.number > after)
         with self._database.reading() as connection:
@@ -84,7 +96,10 @@ class ExperimentTable:
     def picked(
         self, task_id: str, paths: Sequence[tuple[str, ...]], *, after: int, limit: int
     ) -> Mapping[str, tuple[Any, ...]]:
-        """Return the values at these paths of the metrics of `of_task`'s experiments, by id."""
+        """Return the values at these paths of the metrics of `of_task`'s experiments, by id; None for missing ones.
+
+        Experiments without metrics are missing.
+        """
         # SQLite extracts them: parsing all metrics of a thousand experiments would take Python a tenth of a second.
         page = select(_table.c.id, _table.c.metrics, _table.c.number).where(
             _table.c.task_id == task_id, _table.c.number > after
@@ -101,7 +116,7 @@ class ExperimentTable:
             return connection.scalar(select(func.max(_table.c.number)).where(_table.c.task_id == task_id)) or 0
 
     def sums(self, task_id: str | None = None) -> Mapping[str, ExperimentSums]:
-        """Return the number of experiments and of successes, and the best experiment, by task."""
+        """Return the sums by task, of one or of all; a task without experiments is missing."""
         succeeded = _table.c.status == ExperimentStatus.SUCCESS.value
         good = func.sum(case((succeeded, 1), else_=0))
         question = select(_table.c.task_id, func.count(), good).group_by(_table.c.task_id)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from corral.core.model.fact import Fact
-from corral.core.model.tuning.experiment import Experiment
-from corral.core.model.tuning.tuning_task import TuningTask
+from corral.features.tuner.model.experiment import Experiment
+from corral.features.tuner.model.tuning_task import TuningTask
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from corral.core.model.draft import DraftOf
 from corral.core.model.fact import Delta
 from corral.core.model.slice import Slice
-from corral.core.model.tuning.experiment import Experiment
-from corral.core.model.tuning.tuning_task import TuningTask
 from corral.core.model.view import EMPTY
 from corral.features.tuner.experiment_table import ExperimentRows
 from corral.features.tuner.facts import ExperimentFact, TaskDeleted, TaskFact
+from corral.features.tuner.model.experiment import Experiment
+from corral.features.tuner.model.tuning_task import TuningTask
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,4 @@
-"""Starts and ends the inference server of an experiment: one module for each mode of deployment.
+"""Old addresses: jobs of earlier versions name `corral.tuner.deployments.port_holder`.
 
-`modes` lists the modes.
-
-Start with `deployment`, which has their common interface.
+The modes of deployment are in `corral.features.tuner.deployments`.
 """

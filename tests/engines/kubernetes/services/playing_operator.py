@@ -71,7 +71,14 @@ class PlayingOperator:
         wanted["metadata"]["labels"] = {self._kind.pod_label: name}
         wanted["spec"]["containers"][0]["name"] = self._kind.container
         self._cluster.create(PODS, wanted)
-        command = [sys.executable, "-m", "corral.tuner.stand_in_server", "--model", f"served-{name}", *words]
+        command = [
+            sys.executable,
+            "-m",
+            "corral.features.tuner.engines.stand_in_server",
+            "--model",
+            f"served-{name}",
+            *words,
+        ]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.servers[name] = server
         assert server.stdout is not None

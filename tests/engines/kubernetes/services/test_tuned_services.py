@@ -17,7 +17,7 @@ from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.definitions import needs_definitions
 from tests.engines.kubernetes.services.conftest import Site
 from tests.engines.kubernetes.services.playing_operator import PlayingOperator, playing_operator
-from tests.tuner.tasks import SLOW, TASK, begun, over, tuner_of, until
+from tests.features.tuner.tasks import SLOW, TASK, begun, over, tuner_of, until
 
 pytestmark = needs_definitions
 

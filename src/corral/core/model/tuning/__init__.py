@@ -1,4 +1,0 @@
-"""Tasks of the autotuner and their experiments.
-
-Start with `tuning_task`.
-"""

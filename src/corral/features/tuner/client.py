@@ -1,0 +1,171 @@
+"""Tasks of the autotuner and their experiments: create, follow and change them."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from corral.client.connecting.transport import Transport
+from corral.client.submitting.arguments import flag, optional, text, whole
+from corral.core.model.errors import NotFound
+from corral.wire import from_answer, to_plain
+
+if TYPE_CHECKING:
+    from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
+
+_ID = "'17'"
+_LINE = b"data: "
+PAGE = 1000
+"""The most experiments that one request lists."""
+
+
+class TuningTasks:
+    """Creates tasks of the autotuner, and starts and ends them."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> "tuple[TaskRow, ...]":
+        """All tasks, newest first."""
+        from corral.features.tuner.answers import TaskList
+
+        return from_answer(TaskList, self._transport.get("/tasks")).tasks
+
+    def get(self, task_id: str) -> "TaskDetail":
+        """A task with its specification."""
+        from corral.features.tuner.answers import TaskDetail
+
+        return from_answer(TaskDetail, self._transport.get(_task(task_id)))
+
+    def logs(self, task_id: str, *, follow: bool = False) -> Iterator[str]:
+        """The log of the task and its experiments, line by line. With `follow`, until nothing of it runs any more.
+
+        Raises NoServer if it breaks off before.
+        """
+        wanted = flag(follow, "follow")
+        rest = b""
+        for block in self._transport.stream(f"{_task(task_id)}/logs", follow=wanted or None):
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                if not wanted:
+                    yield line.decode()
+                elif line.startswith(_LINE) and line != _LINE:
+                    yield line.removeprefix(_LINE).decode()
+
+    def create(self, spec: Mapping[str, Any]) -> "TaskRow":
+        """Create a task from a specification, which has the content of a task file. The task begins with `start`."""
+        from corral.features.tuner.answers import TaskRow
+
+        return from_answer(TaskRow, self._transport.post("/tasks", dict(spec)))
+
+    def edit(self, task_id: str, spec: Mapping[str, Any]) -> "TaskRow":
+        """Change the specification. It must not run. After its first experiment only name and description change."""
+        from corral.features.tuner.answers import TaskRow
+
+        return from_answer(TaskRow, self._transport.put(_task(task_id), dict(spec)))
+
+    def start(self, task_id: str) -> "TaskRow":
+        """Start the task. A task that failed or was cancelled continues where it stopped."""
+        return self._act(task_id, "start")
+
+    def cancel(self, task_id: str) -> "TaskRow":
+        """Begin no more of its experiments, and stop those that run."""
+        return self._act(task_id, "cancel")
+
+    def restart(self, task_id: str) -> "TaskRow":
+        """Delete its experiments and start again. The task must not run."""
+        return self._act(task_id, "restart")
+
+    def clear(self, task_id: str) -> "TaskRow":
+        """Delete its experiments. The task must not run."""
+        return self._act(task_id, "clear")
+
+    def delete(self, task_id: str) -> "TaskRow":
+        """Delete the task with its experiments. It must not run. Returns the deleted task."""
+        from corral.features.tuner.answers import TaskRow
+
+        return from_answer(TaskRow, self._transport.delete(_task(task_id)))
+
+    def plan(self, task_id: str, experiments: int) -> "TaskRow":
+        """Record the most experiments that the task will make. Its tuner calls this."""
+        return self._act(task_id, "plan", {"experiments": whole(experiments, "experiments")})
+
+    def end(self, task_id: str, status: str, error_message: str | None = None) -> "TaskRow":
+        """Record that the task has "completed" or "failed". Its tuner calls this."""
+        body = {
+            "status": text(status, "status", "'completed'"),
+            "error_message": optional(text, error_message, "error_message", "'no GPUs'"),
+        }
+        return self._act(task_id, "end", body)
+
+    def _act(self, task_id: str, verb: str, body: Any = None) -> "TaskRow":
+        from corral.features.tuner.answers import TaskRow
+
+        return from_answer(TaskRow, self._transport.post(f"{_task(task_id)}/{verb}", body))
+
+
+class Experiments:
+    """Lists the experiments of tasks. The tuner creates and changes them."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, task_id: str, *, metrics: bool = False) -> "tuple[ExperimentRow, ...]":
+        """All experiments of a task by number; with their metrics if `metrics` is set."""
+        from corral.features.tuner.answers import ExperimentList
+
+        wanted, task = flag(metrics, "metrics"), text(task_id, "task_id", _ID)
+        found: list[ExperimentRow] = []
+        while True:
+            after = found[-1].experiment_id if found else 0
+            page = self._transport.get("/experiments", task=task, after=after, limit=PAGE, metrics=wanted)
+            rows = from_answer(ExperimentList, page).experiments
+            found += rows
+            # With metrics, a page may hold fewer experiments, because they are large.
+            if not rows if metrics else len(rows) < PAGE:
+                return tuple(found)
+
+    def of_number(self, task_id: str, number: int) -> "ExperimentRow":
+        """The experiment of a task with this number, without its metrics. Raises NotFound."""
+        from corral.features.tuner.answers import ExperimentList
+
+        task, wanted = text(task_id, "task_id", _ID), whole(number, "number")
+        page = self._transport.get("/experiments", task=task, after=max(0, wanted - 1), limit=1)
+        for row in from_answer(ExperimentList, page).experiments:
+            if row.experiment_id == wanted:
+                return row
+        raise NotFound(f"task {task} has no experiment {wanted}; `corral experiments {task}` lists them")
+
+    def get(self, experiment_id: str) -> "ExperimentRow":
+        """An experiment with its metrics."""
+        from corral.features.tuner.answers import ExperimentRow
+
+        return from_answer(ExperimentRow, self._transport.get(_experiment(experiment_id)))
+
+    def create(
+        self, task_id: str, number: int, parameters: Mapping[str, Any], search_state: Mapping[str, Any] | None = None
+    ) -> "ExperimentRow":
+        """Create the next experiment of a task. Raises Conflict if `number` is not the next."""
+        from corral.features.tuner.answers import ExperimentRow
+
+        body = {
+            "task_id": text(task_id, "task_id", _ID),
+            "experiment_id": whole(number, "number"),
+            "parameters": dict(parameters),
+            "search_state": dict(search_state or {}),
+        }
+        return from_answer(ExperimentRow, self._transport.post("/experiments", body))
+
+    def change(self, experiment_id: str, **changes: Any) -> "ExperimentRow":
+        """Change the experiment: fields of `ExperimentChange`. Raises Conflict if it is over."""
+        from corral.features.tuner.answers import ExperimentRow
+
+        body = {name: to_plain(value) for name, value in changes.items()}
+        return from_answer(ExperimentRow, self._transport.patch(_experiment(experiment_id), body))
+
+
+def _task(task_id: str) -> str:
+    return f"/tasks/{quote(text(task_id, 'task_id', _ID), safe='')}"
+
+
+def _experiment(experiment_id: str) -> str:
+    return f"/experiments/{quote(text(experiment_id, 'experiment_id', _ID), safe='')}"

@@ -1,0 +1,378 @@
+"""The modes `ome` and `kserve`: an InferenceService for each experiment, whose pods get their GPUs from Kubernetes.
+
+The tuner uses the cluster like its user does with `corral deploy`: with the same controllers and the user's kubeconfig.
+A service is identified by its name and by a mark of its experiment. So the next tuner finds it, and ends it.
+"""
+
+import hashlib
+import logging
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from corral.core.model.answers.history import JobGpuHistory
+from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
+from corral.features.tuner.answers import ExperimentRow
+from corral.features.tuner.deployments.deployment import (
+    Deployed,
+    Deployment,
+    Endpoint,
+    ExperimentFailed,
+    GpusTakenAway,
+    Look,
+    NothingDeploys,
+)
+from corral.features.tuner.deployments.health import is_healthy, served_model
+from corral.features.tuner.deployments.shell_line import shell_line
+from corral.features.tuner.engines.inference_engine import InferenceEngine
+from corral.features.tuner.model.tuning_spec import TuningSpec
+from corral.features.tuner.search.trial import FailedStep
+
+if TYPE_CHECKING:
+    # These are imported late: most tuners, and a server that checks a task, do not use a cluster.
+    from corral.engines.kubernetes.cluster.client import Cluster
+    from corral.engines.kubernetes.services.controllers import ServiceController
+    from corral.engines.kubernetes.services.manifests import ModelClaim, ServiceWanted
+    from corral.engines.kubernetes.services.service_pods import ServicePods
+    from corral.engines.kubernetes.services.service_status import ServiceState
+
+log = logging.getLogger("corral.tuner")
+
+LAST_LINES = 20
+MARK = "corral.dev/experiment"
+"""The annotation by which a tuner recognizes the service of an experiment."""
+
+_TASK_LABEL, _EXPERIMENT_LABEL = "autotuner.io/task", "autotuner.io/experiment-id"
+_LOOK_S = 0.5
+_REACHED_S = 60.0
+_END_S = 120.0
+_MOST_TASK_NAME = 40
+_KUBECONFIG = "KUBECONFIG"
+_OF_ALL = frozenset({"kubeconfig", "model", "name", "namespace", "runtime", "via"})
+
+
+class Seen(NamedTuple):
+    """A service at one moment; `pods` is None if they may not be listed."""
+
+    state: "ServiceState"
+    pods: "ServicePods | None"
+
+    @property
+    def taken_away(self) -> bool:
+        return self.pods is not None and bool(self.pods.going) and not self.pods.alive
+
+    @property
+    def surely_ready(self) -> bool:
+        """Whether the pod is ready too: the operator may not know yet that a pod was deleted."""
+        server = None if self.pods is None else self.pods.server
+        return self.state.state == "ready" and (self.pods is None or (server is not None and server[1].ready))
+
+
+class ModelService:
+    """The service of one experiment."""
+
+    def __init__(self, cluster: "Cluster", controller: "ServiceController", name: str, task: Deployed) -> None:
+        self._cluster = cluster
+        self._controller = controller
+        self._name = name
+        self._namespace = task.spec.model.namespace
+        self._health = task.engine.health
+        self._operator_s = task.timeout_s
+        self._pods: ServicePods | None = None
+        self._served_by: frozenset[str] = frozenset()
+
+    @property
+    def noted(self) -> Mapping[str, str]:
+        return {"service_name": self._name}
+
+    def make(self, wanted: "ServiceWanted") -> None:
+        """Create the service. Raises as the controller does."""
+        self._controller.deploy(wanted)
+
+    def is_of(self, mark: str) -> bool:
+        """Return whether a service of this name exists that was created with this mark."""
+        try:
+            found = self._cluster.get(self._controller.kind.services, self._name, self._namespace)
+        except NotFound:
+            return False
+        return bool((found["metadata"].get("annotations") or {}).get(MARK) == mark)
+
+    def await_gpus(self, timeout_s: float | None, look: Look) -> None:
+        """Wait until one of its pods has a node. The operator may take the time limit of an experiment to create
+        pods.
+        """
+        since = time.monotonic()
+        while True:
+            state, pods = self._seen()
+            if pods is None or pods.node is not None or (state.state == "ready" and not self._served_by):
+                return
+            waited_s = time.monotonic() - since
+            if pods.alive and timeout_s is not None and waited_s > timeout_s:
+                said = f"Insufficient GPUs after waiting {timeout_s:g} s: {pods.why_no_place}"
+                raise ExperimentFailed(FailedStep.DEPLOY, said)
+            if not pods.alive and waited_s > self._operator_s:
+                said = f"there is no pod of {self._name} after {waited_s:.0f} s: {state.why}"
+                raise ExperimentFailed(FailedStep.DEPLOY, said)
+            look()
+            time.sleep(_LOOK_S)
+
+    def await_ready(self, deadline: float, look: Look) -> Endpoint:
+        began = time.monotonic()
+        ready_at: float | None = None
+        while True:
+            seen = self._seen()
+            if seen.state.state == "ready" and (endpoint := self._answering(seen)) is not None:
+                return endpoint
+            ready_at = (ready_at or time.monotonic()) if seen.surely_ready else None
+            if ready_at is not None and time.monotonic() - ready_at > _REACHED_S:
+                raise NothingDeploys(_unreached(self._name, seen.state))
+            if seen.taken_away:
+                raise GpusTakenAway(f"the pods of {self._name} were taken away")
+            if time.monotonic() > deadline:
+                said = f"{self._name} was not ready within {time.monotonic() - began:.0f} s: {seen.state.why}"
+                raise ExperimentFailed(FailedStep.DEPLOY, f"{said}; its last lines:\n{self.last_lines()}")
+            look()
+            time.sleep(_LOOK_S)
+
+    def must_serve(self) -> None:
+        _, pods = self._seen()
+        if pods is not None and self._served_by and not self._served_by & pods.uids:
+            raise GpusTakenAway(f"the pods of {self._name} were taken away")
+
+    def gpu_info(self, gpus: int) -> dict[str, Any] | None:
+        """Only Kubernetes knows which GPUs of a node these are."""
+        inner = {"count": gpus, "indices": [], "allocation_method": "kubernetes", "details": []}
+        return {"model": self._gpu_model(), "count": gpus, "device_ids": [], "world_size": gpus, "gpu_info": inner}
+
+    def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
+        """Return (): the server records only GPUs that it has allocated."""
+        return ()
+
+    def last_lines(self) -> str:
+        from corral.engines.kubernetes.services.service_pods import last_lines
+
+        server = None if self._pods is None else self._pods.dead or self._pods.server
+        return "(none)" if server is None else last_lines(self._cluster, *server, LAST_LINES)
+
+    def end(self) -> None:
+        """Raise BackendFailed if something of it is left."""
+        from corral.engines.kubernetes.services.service_pods import find_pods
+
+        until = time.monotonic() + _END_S
+        while True:
+            with suppress(NotFound):
+                self._controller.delete_inference_service(self._name, self._namespace)
+            pods = find_pods(self._cluster, self._controller.kind, self._name, self._namespace)
+            left = pods is not None and bool(pods.alive or pods.going)
+            if not left and not self._controller.has(self._name, self._namespace):
+                break
+            if time.monotonic() > until:
+                raise BackendFailed(f"{self._name} in namespace {self._namespace} is not gone after {_END_S:.0f} s")
+            time.sleep(_LOOK_S)
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to the cluster."""
+        self._controller.close()
+
+    def _seen(self) -> Seen:
+        """Return the current state. Raises ExperimentFailed as soon as it is clear that the service will not serve."""
+        from corral.engines.kubernetes.services.service_pods import death_in_words, find_pods
+
+        try:
+            state = self._controller.state(self._name, self._namespace)
+        except NotFound:
+            raise ExperimentFailed(FailedStep.DEPLOY, f"{self._name} was removed, and not by Corral") from None
+        # While the API server does not answer, the last known state counts.
+        with suppress(BackendFailed):
+            self._pods = find_pods(self._cluster, self._controller.kind, self._name, self._namespace)
+        if self._pods is not None and self._pods.why_no_image is not None:
+            raise NothingDeploys(f"the image of the runtime cannot be had: {self._pods.why_no_image}")
+        if self._pods is not None and self._pods.dead is not None:
+            _, container = self._pods.dead
+            step = FailedStep.MEMORY if container.reason == "OOMKilled" else FailedStep.DEPLOY
+            raise ExperimentFailed(step, f"{death_in_words(container)}; its last lines:\n{self.last_lines()}")
+        if state.state == "failed":
+            said = f"{self._name} cannot become ready: {state.why}"
+            raise ExperimentFailed(FailedStep.DEPLOY, f"{said}; its last lines:\n{self.last_lines()}")
+        return Seen(state, self._pods)
+
+    def _answering(self, seen: Seen) -> Endpoint | None:
+        """Return the first of its addresses that answers from here."""
+        for url in filter(None, (seen.state.url, seen.state.inner_url)):
+            if is_healthy(url, self._health) or is_healthy(url, "/v1/models"):
+                self._served_by = frozenset() if seen.pods is None else seen.pods.uids
+                return Endpoint(url.rstrip("/"), served_model(url))
+        return None
+
+    def _gpu_model(self) -> str | None:
+        from corral.engines.kubernetes.cluster.client import Selection
+        from corral.engines.kubernetes.cluster.gpu_resources import gpu_labels
+        from corral.engines.kubernetes.cluster.node_facts import read_node
+        from corral.engines.kubernetes.cluster.resource import NODES
+
+        if self._pods is None or self._pods.node is None:
+            return None
+        try:
+            # The node is listed, not read, because users that choose nodes may list them.
+            (found,) = self._cluster.list(NODES, Selection(fields=f"metadata.name={self._pods.node}"))
+            return gpu_labels(read_node(found)).product
+        except (Forbidden, BackendFailed, ValueError):
+            return None
+
+
+class ModelServiceMode:
+    """Services of one operator, named as in `corral deploy --via`."""
+
+    def __init__(self, via: str) -> None:
+        self._via = via
+
+    def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
+        if _claim(spec) is not None and self._via == "kserve" and "mount_path" in (spec.storage or {}):
+            raise Refused(
+                "storage.mount_path: KServe mounts a claim at /mnt/models; leave it out", field="storage.mount_path"
+            )
+        for name in ("clusterbasemodel_config", "clusterservingruntime_config"):
+            if getattr(spec, name):
+                raise Refused(
+                    f"{name}: models and runtimes are not made here; make it with kubectl, name it in "
+                    "model.id_or_path or base_runtime, and leave this out",
+                    field=name,
+                )
+
+    def known(self, task: Deployed, row: ExperimentRow) -> Deployment | None:
+        try:
+            service = self._service(task, row)
+            if service.is_of(_mark(task, row)):
+                return service
+            service.close()
+        except (Refused, Forbidden) as error:
+            if row.service_name is None:
+                raise NothingDeploys(str(error)) from None
+            # The service may still exist. A tuner that can read it again ends it.
+            raise BackendFailed(f"{row.service_name} cannot be looked at: {error}") from None
+        return None
+
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
+        from corral.engines.kubernetes.services.manifests import ServiceWanted
+
+        spec, claim = task.spec, _claim(task.spec)
+        wanted = ServiceWanted(
+            _name_of(spec, row.experiment_id),
+            spec.model.namespace,
+            spec.model.id_or_path,
+            spec.base_runtime,
+            task.engine.options(row.parameters),
+            annotations={MARK: _mark(task, row), **_noted_of(claim)},
+            labels={_TASK_LABEL: _task_name(spec), _EXPERIMENT_LABEL: str(row.experiment_id)},
+            gpus=gpus,
+            env={key: value for key, value in spec.env.items() if key != _KUBECONFIG},
+            claim=claim,
+        )
+        try:
+            service = self._service(task, row)
+            try:
+                service.make(wanted)
+            except CorralError:
+                service.close()
+                raise
+        except (NotFound, Forbidden, Conflict) as error:
+            raise NothingDeploys(str(error)) from None
+        except Refused as error:
+            if error.field in _OF_ALL:
+                raise NothingDeploys(str(error)) from None
+            raise ExperimentFailed(FailedStep.DEPLOY, str(error)) from None
+        return service
+
+    def serving_command(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+    ) -> str:
+        claim = _claim(spec)
+        model = spec.model.id_or_path
+        if claim is not None and self._via == "kserve":
+            model = f"pvc://{claim.name}/{claim.sub_path}".rstrip("/")
+        words = ["corral", "deploy", _task_name(spec), "--via", self._via, "--namespace", spec.model.namespace]
+        words += ["--model", model, "--runtime", spec.base_runtime]
+        for name, value in engine.options(parameters).items():
+            words += ["--param", name if value is True else f"{name}={value}"]
+        return shell_line(words)
+
+    def _service(self, task: Deployed, row: ExperimentRow) -> ModelService:
+        """Return the experiment's service, which may not exist yet. Raises Refused if there is no cluster."""
+        from corral.engines.kubernetes.cluster.client import Cluster
+        from corral.engines.kubernetes.cluster.kubeconfig import find_access
+        from corral.engines.kubernetes.services.controllers import CONTROLLERS
+
+        named = {_KUBECONFIG: task.spec.env[_KUBECONFIG]} if _KUBECONFIG in task.spec.env else {}
+        cluster = Cluster(find_access(environ={**os.environ, **named}))
+        controller = CONTROLLERS[self._via](cluster, say=lambda text: log.info("%s", text))
+        return ModelService(cluster, controller, _name_of(task.spec, row.experiment_id), task)
+
+
+def _claim(spec: TuningSpec) -> "ModelClaim | None":
+    """Return the claim in a task's `storage`. Raises Refused."""
+    if not spec.storage:
+        return None
+    from corral.engines.kubernetes.services.manifests import ModelClaim
+
+    known = ("type", "pvc_name", "pvc_subpath", "mount_path")
+    for key, value in spec.storage.items():
+        if key not in known:
+            raise Refused(f"storage.{key} is not known; {nearest(key, known)}", field=f"storage.{key}")
+        if not isinstance(value, str):
+            raise Refused(f"storage.{key}: {value!r:.40} is no text", field=f"storage.{key}")
+    if spec.storage.get("type") != "pvc" or not spec.storage.get("pvc_name"):
+        raise Refused('storage: write {"type": "pvc", "pvc_name": ..., "pvc_subpath": ...}', field="storage")
+    return ModelClaim(
+        spec.storage["pvc_name"], spec.storage.get("pvc_subpath", ""), spec.storage.get("mount_path", "/model")
+    )
+
+
+def _noted_of(claim: "ModelClaim | None") -> dict[str, str]:
+    """Return the annotations that autotuners use for a claim."""
+    if claim is None:
+        return {}
+    noted = {
+        "ome.io/storage-type": "pvc",
+        "ome.io/pvc-name": claim.name,
+        "ome.io/pvc-subpath": claim.sub_path,
+        "ome.io/mount-path": claim.mount_path,
+    }
+    return {name: text for name, text in noted.items() if text}
+
+
+def _mark(task: Deployed, row: ExperimentRow) -> str:
+    """Return the mark that differs from marks of other Corral servers, and of experiments before a restart of the
+    task.
+    """
+    try:
+        machine = Path("/etc/machine-id").read_bytes().strip()
+    except OSError:
+        machine = b""
+    server = hashlib.sha256(machine + str(task.client.address).encode()).hexdigest()[:12]
+    return f"{row.id}-{server}"
+
+
+def _name_of(spec: TuningSpec, number: int) -> str:
+    return f"{_task_name(spec)}-exp{number}"
+
+
+def _task_name(spec: TuningSpec) -> str:
+    """Return the task's name, changed to be valid for a service and a label."""
+    name = re.sub(r"[^a-z0-9]+", "-", spec.task_name.lower()).strip("-")
+    named = name if name[:1].isalpha() else f"task-{name}"
+    return named[:_MOST_TASK_NAME].rstrip("-")
+
+
+def _unreached(name: str, state: "ServiceState") -> str:
+    urls = [url for url in (state.url, state.inner_url) if url]
+    if not urls:
+        return f"{name} is ready, and its operator gives it no address: the cluster needs an ingress"
+    return (
+        f"{name} is ready, but does not answer from the host of Corral's server at {' or '.join(urls)}: "
+        "have its address resolved and reached there, or run the server within the cluster"
+    )

@@ -1,0 +1,232 @@
+"""The job that serves a model for an experiment: submitted once, found again after a crash, watched, and ended."""
+
+import ipaddress
+import re
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from corral.client import Client
+from corral.core.model.answers.history import JobGpuHistory
+from corral.core.model.answers.job_details import JobDetail
+from corral.core.model.errors import Conflict, Forbidden, Refused
+from corral.core.model.jobs.container import Container
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.submission import Submission
+from corral.core.model.runs.exit_code import exit_code_in_words
+from corral.features.tuner.answers import ExperimentRow
+from corral.features.tuner.deployments.deployment import (
+    LOOK_S,
+    Deployed,
+    Deployment,
+    Endpoint,
+    ExperimentFailed,
+    GpusTakenAway,
+    Look,
+    NothingDeploys,
+)
+from corral.features.tuner.deployments.health import is_healthy
+from corral.features.tuner.deployments.port_holder import CANNOT_RUN, NOT_FOUND, SAYS, place
+from corral.features.tuner.engines.inference_engine import InferenceEngine
+from corral.features.tuner.measuring.gpu_records import gpu_info_of
+from corral.features.tuner.model.tuning_spec import TuningSpec
+from corral.features.tuner.search.trial import FailedStep
+
+LAST_LINES = 20
+_END_S = 120.0
+_NO_CONTAINER = 125
+"""The exit code of `docker run` if the container never started."""
+
+_NO_IMAGE = re.compile(r"\bimage\b.{1,1000}\b(?:pulled|fetched)\b", re.DOTALL)
+"""Matches the reasons of jobs that never ran because their image was not available. All experiments use this image."""
+
+_OF_ALL = frozenset({"image", "volume", "volumes", "network", "shm_size", "user", "queue", "project"})
+"""An error in one of these fields concerns every experiment, whatever its parameters."""
+
+
+class ServingJob:
+    """One job by its id, with the path of its server's health check."""
+
+    def __init__(self, client: Client, job_id: str, name: str, health: str) -> None:
+        self._id = job_id
+        self._name = name
+        self._client = client
+        self._health = health
+        self._offset = 0
+        self._line = b""
+        self._url: str | None = None
+        self._attempt: int | None = None
+        self._has_served = False
+
+    @property
+    def noted(self) -> Mapping[str, str]:
+        return {"job_id": self._id, "service_name": self._name}
+
+    def await_gpus(self, timeout_s: float | None, look: Look) -> None:
+        """Wait until the job runs."""
+        since = time.monotonic()
+        while True:
+            job = self._client.jobs.get(self._id)
+            if job.phase == "RUNNING":
+                self._attempt = job.attempts
+                return
+            if job.ended:
+                raise self._failed(job)
+            waited_s = time.monotonic() - since
+            if job.phase == "PENDING" and timeout_s is not None and waited_s > timeout_s:
+                why = self._client.jobs.why(self._id).reason
+                raise ExperimentFailed(FailedStep.DEPLOY, f"Insufficient GPUs after waiting {timeout_s:g} s: {why}")
+            look()
+            time.sleep(LOOK_S)
+
+    def await_ready(self, deadline: float, look: Look) -> Endpoint:
+        began = time.monotonic()
+        while True:
+            self._read_address()
+            if self._url is not None and is_healthy(self._url, self._health):
+                self._has_served = True
+                return Endpoint(self._url)
+            self.must_serve()
+            if time.monotonic() > deadline:
+                raise ExperimentFailed(
+                    FailedStep.DEPLOY,
+                    f"the server did not answer at {self._health} within {time.monotonic() - began:.0f} s; "
+                    f"its last lines:\n{self.last_lines()}",
+                )
+            look()
+            time.sleep(LOOK_S)
+
+    def must_serve(self) -> None:
+        """Raise if the attempt that was waited for no longer runs; the job may be running again as another attempt."""
+        job = self._client.jobs.get(self._id)
+        if job.ended:
+            raise self._failed(job)
+        if job.phase != "RUNNING" or job.attempts != self._attempt:
+            # The next attempt gets another port, and this one may be given to another process.
+            self._url = None
+            raise GpusTakenAway(job.reason or "the job was stopped for others")
+
+    def gpu_info(self, gpus: int) -> dict[str, Any] | None:
+        return gpu_info_of(self._client.jobs.get(self._id), gpus)
+
+    def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
+        return self._client.jobs.gpus_history(self._id, since=since, until=until).gpus
+
+    def last_lines(self) -> str:
+        return "".join(self._client.jobs.logs(self._id, tail=LAST_LINES)).strip() or "(none)"
+
+    def end(self) -> None:
+        """End the job, so that its GPUs are free."""
+        with suppress(Conflict):
+            self._client.jobs.cancel(self._id)
+        self._client.wait(self._id, _END_S)
+
+    def _failed(self, job: JobDetail) -> ExperimentFailed:
+        """Return the error for an ended job, with the server's last lines."""
+        diagnosis = self._client.jobs.why(self._id).diagnosis or ""
+        how = job.reason or (
+            f"the server ended with {exit_code_in_words(job.exit_code, job.signal)}"
+            if job.exit_code is not None
+            else f"the server's job is {job.phase}"
+        )
+        parts = [how, *([diagnosis] if diagnosis else []), f"its last lines:\n{self.last_lines()}"]
+        if self._never_began(job):
+            return NothingDeploys("; ".join(parts))
+        memory = "memory" in diagnosis.lower()
+        return ExperimentFailed(FailedStep.MEMORY if memory else FailedStep.DEPLOY, "; ".join(parts))
+
+    def _never_began(self, job: JobDetail) -> bool:
+        """Return whether no server ever ran. The exit code is the same for a container that a user removed."""
+        if job.phase == "FAILED" and job.started_at is None and _NO_IMAGE.search(job.reason or ""):
+            # The registry failed at each start, or a cluster has waited long enough for the image.
+            return not self._has_served
+        self._read_address()
+        without_container = job.exit_code == _NO_CONTAINER and self._url is None
+        return (without_container or job.exit_code in (CANNOT_RUN, NOT_FOUND)) and not self._has_served
+
+    def _read_address(self) -> None:
+        """Read the address from the newest matching line of the log: earlier attempts had other addresses."""
+        for block in self._client.jobs.logs_bytes(self._id, offset=self._offset):
+            self._offset += len(block)
+            *whole, self._line = (self._line + block).split(b"\n")
+            for line in whole:
+                self._url = _url_in(line.decode(errors="replace").strip()) or self._url
+
+
+class ServerWork(NamedTuple):
+    """The work of a serving job; with a container its command runs inside."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    workdir: str
+    container: Container | None = None
+
+
+class JobMode(ABC):
+    """A mode in which the server of an experiment is a job."""
+
+    @abstractmethod
+    def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
+        """Return the job's work. HOST and PORT in its command stand for the server's address."""
+
+    def known(self, task: Deployed, row: ExperimentRow) -> Deployment | None:
+        name = _name_of(task, row)
+        job_id = row.job_id or _submitted_before(task.client, name, row.created_at)
+        return None if job_id is None else ServingJob(task.client, job_id, name, task.engine.health)
+
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
+        spec, name = task.spec, _name_of(task, row)
+        work = self.work(spec, task.engine, row.parameters)
+        submission = Submission(
+            command=(*_holder(in_image=work.container is not None), *work.command),
+            name=name,
+            request=Request(devices=gpus),
+            env=work.env,
+            workdir=work.workdir,
+            container=work.container,
+            queue=spec.queue,
+            project=spec.project,
+            time_limit_s=2 * task.timeout_s + 600.0,
+        )
+        try:
+            return ServingJob(task.client, task.client.submit(submission).id, name, task.engine.health)
+        except Forbidden as forbidden:
+            raise NothingDeploys(str(forbidden)) from None
+        except Refused as refused:
+            if refused.field in _OF_ALL:
+                raise NothingDeploys(str(refused)) from None
+            raise ExperimentFailed(FailedStep.DEPLOY, str(refused)) from None
+
+
+def _name_of(task: Deployed, row: ExperimentRow) -> str:
+    return f"tune-{task.task_id}-exp{row.experiment_id}"
+
+
+def _submitted_before(client: Client, name: str, since: float) -> str | None:
+    """Return the id of the job with this name submitted since then (Unix seconds), None if there is none."""
+    found = client.jobs.list(all=True, user="me", name=name, since=since)
+    return next((row.id for row in found if (row.submitted_at or 0.0) >= since), None)
+
+
+def _holder(*, in_image: bool) -> tuple[str, ...]:
+    """Return the command that finds the address and then becomes the server."""
+    if in_image:
+        # An image has no Corral, but inference servers need Python.
+        text = files("corral.features.tuner.deployments").joinpath("port_holder.py").read_text()
+        return ("python3", "-I", "-c", text, place())
+    return (sys.executable, "-I", "-m", "corral.features.tuner.deployments.port_holder", place())
+
+
+def _url_in(line: str) -> str | None:
+    """Return the address in a line of the port holder, None for any other line."""
+    host, colon, port = line.removeprefix(SAYS).rpartition(":")
+    if not (line.startswith(SAYS) and colon and port.isascii() and port.isdigit()):
+        return None
+    try:
+        return f"http://{ipaddress.IPv4Address(host)}:{int(port)}"
+    except ValueError:
+        return None

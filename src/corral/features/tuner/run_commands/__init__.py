@@ -1,0 +1,4 @@
+"""The commands of the autotuner, as they run.
+
+Start with `tune`.
+"""

@@ -1,0 +1,102 @@
+"""`corral tune`: find the best way to serve a model, as a task's file asks for it."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from corral.cli.jobs.kubeconfig_variable import kubeconfig_from_anywhere
+from corral.cli.screen import room, say, told, write_lines, write_painted
+from corral.client import Client
+from corral.core.model.errors import Refused
+from corral.features.tuner import commands
+from corral.features.tuner.answers import TaskDetail
+from corral.features.tuner.run_commands.task_commands import outcome, report_lines
+
+LOOK_S = 0.5
+_OF_HUB = ("HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_OF_SHELL = {
+    "process": ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", *_OF_HUB),
+    "docker": _OF_HUB,
+    "ome": ("KUBECONFIG",),
+    "kserve": ("KUBECONFIG",),
+}
+"""Variables of the user's shell that a task gets unless its file sets them, by deployment mode."""
+
+
+def tune(given: commands.TuneCommand) -> int:
+    """Run `corral tune`."""
+    if given.demo:
+        from corral.features.tuner.run_commands.tune_demo import tune_demo
+
+        if given.file is not None:
+            raise Refused("--demo has a task of its own; leave the file out", field="--demo")
+        tune_demo()
+        return 0
+    if given.file is None:
+        raise Refused("name the file of a task, or use --demo", field="TASK.json")
+    with Client() as client:
+        row = client.tasks.create(with_shell(read_task(given.file)))
+        for note in row.notes:
+            say(note)
+        client.tasks.start(row.id)
+        if not given.follow:
+            write_lines(row.id)
+            return 0
+        try:
+            detail = follow_task(client, row.id)
+        except KeyboardInterrupt:
+            say(f"task {row.id} runs on; `corral tasks cancel {row.id}` stops it")
+            return 130
+    if detail.task.status != "completed":
+        return 1
+    return 0
+
+
+def read_task(file: Path) -> dict[str, Any]:
+    """The task in a JSON file. Raises Refused."""
+    try:
+        task = json.loads(file.read_bytes())
+    except OSError as error:
+        raise Refused(f"{file} cannot be read: {error.strerror}", field="TASK.json") from None
+    except ValueError as error:
+        raise Refused(f"{file} is not JSON: {error}", field="TASK.json") from None
+    if not isinstance(task, dict):
+        raise Refused(f'{file} must have an object, such as {{"task_name": "llama", ...}}', field="TASK.json")
+    return task
+
+
+def with_shell(task: dict[str, Any]) -> dict[str, Any]:
+    """The task with variables of this shell added. Variables that the task sets stay."""
+    mode = task.get("deployment_mode", "process")
+    of_shell = _OF_SHELL.get(mode, ()) if isinstance(mode, str) else ()
+    own = {name: os.environ[name] for name in of_shell if name in os.environ}
+    own |= kubeconfig_from_anywhere(own)
+    given = task.get("env")
+    return task if given is not None and not isinstance(given, dict) else {**task, "env": {**own, **(given or {})}}
+
+
+def follow_task(client: Client, task_id: str) -> TaskDetail:
+    """Print each experiment once it is over, and at the end the findings. Return the task's details."""
+    known: set[str] = set()
+    write_lines("a lower score is better; throughput is negated")
+    if client.tasks.get(task_id).config.optimization.get("strategy") == "racing":
+        said = "racing measures each in part, and the most promising again in whole, as experiments of their own"
+        write_lines(*told(said, room()))
+    while True:
+        detail = client.tasks.get(task_id)
+        for row in client.experiments.list(task_id):
+            if row.completed_at is not None and row.id not in known:
+                known.add(row.id)
+                planned = detail.task.planned_experiments
+                count = f"[{len(known)}/{'?' if planned is None else planned}]"
+                write_lines(*told(f"{count} {outcome(row)}", room()))
+        # Without this, a pipe would show nothing until the end.
+        sys.stdout.flush()
+        if detail.task.status.over:
+            break
+        time.sleep(LOOK_S)
+    write_painted("", *report_lines(detail, client.experiments.list(task_id, metrics=True)))
+    return detail

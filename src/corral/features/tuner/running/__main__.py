@@ -1,0 +1,44 @@
+"""The process that runs one task of the autotuner. It ends with the process that started it: standard input closes.
+
+python -I -m corral.features.tuner.running HOME TASK LOCK
+
+LOCK is the descriptor of a file that only one tuner of the task at a time can lock. The next tuner waits for its end.
+"""
+
+import fcntl
+import logging
+import os
+import sys
+import threading
+from functools import partial
+
+from corral.client import Client
+from corral.core.model.errors import BackendFailed
+from corral.features.tuner.running.task_run import run_task
+
+SERVER_AWAY = 75
+
+
+def _end_with_server() -> None:
+    """End this process with its server. The jobs run on, and the tuner of the next server takes them over."""
+    # sys.stdin is not used: its lock would be held while the interpreter ends.
+    os.read(0, 1)
+    os._exit(SERVER_AWAY)
+
+
+def main(home: str, task_id: str, lock: int) -> int:
+    """Run a task. Return the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
+    threading.Thread(target=_end_with_server, daemon=True).start()
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        run_task(partial(Client, home), task_id)
+    except BackendFailed as error:
+        logging.getLogger("corral.tuner").warning("task %s: %s; the next tuner goes on", task_id, error)
+        # Threads of experiments may wait for a server that is gone.
+        os._exit(SERVER_AWAY)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,279 @@
+"""Runs one experiment from its job to its record. Results are stored after every level of load.
+
+So a restarted tuner continues after the last level. The job always ends before the experiment is recorded as over.
+"""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from corral.client import Client
+from corral.core.model.errors import Refused
+from corral.core.model.units import count_of
+from corral.features.tuner.answers import ExperimentRow
+from corral.features.tuner.deployments.deployment import (
+    Deployed,
+    Deployment,
+    Endpoint,
+    ExperimentFailed,
+    GpusTakenAway,
+    Mode,
+    NothingDeploys,
+)
+from corral.features.tuner.engines.gpu_estimate import gpu_estimate
+from corral.features.tuner.engines.inference_engine import InferenceEngine
+from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
+from corral.features.tuner.measuring.energy import energy_figures, energy_j
+from corral.features.tuner.measuring.generators import Chosen, LoadGenerator
+from corral.features.tuner.measuring.gpu_records import monitoring_of_windows, whole_seconds
+from corral.features.tuner.measuring.level_figures import (
+    HEADLINES,
+    RATES,
+    AppliedLoad,
+    GeneratorFailed,
+    MeasuredLevel,
+    combined,
+    level_metrics,
+)
+from corral.features.tuner.model.tuning_spec import TuningSpec
+from corral.features.tuner.running.experiment_record import state_of, trial_of, windows_of
+from corral.features.tuner.running.shared_search import SharedSearch
+from corral.features.tuner.search.trial import FailedStep, LevelReading, LoadLevel, TrialFailure
+
+log = logging.getLogger("corral.tuner")
+
+WARM_UP_REQUESTS = 3
+_WARM_UP_S = 60.0
+_LOOK_AT_JOB_S = 2.0
+_MINUTE_S = 60.0
+_READ = (*HEADLINES, *RATES, "mean_total_throughput_per_gpu")
+
+
+class TaskStopped(Exception):
+    """The task must end before this experiment has ended; the message says why."""
+
+
+class StopSign(threading.Event):
+    """Set if a task must end early."""
+
+    why = "the task was cancelled"
+
+
+@dataclass(frozen=True)
+class RunningTask:
+    """The parts that all experiments of a task share."""
+
+    id: str
+    config: TuningSpec
+    engine: InferenceEngine
+    mode: Mode
+    chosen: Chosen
+    search: SharedSearch
+    stop: StopSign
+    timeout_s: float
+
+
+class ExperimentRun:
+    """Runs one experiment, on a thread of its own with a client of its own."""
+
+    def __init__(self, client: Client, task: RunningTask, row: ExperimentRow) -> None:
+        self._client = client
+        self._task = task
+        self._row = row
+        self._trial = trial_of(row)
+        self._windows = windows_of(row.search_state)
+        self._levels: list[dict[str, Any]] = list((row.metrics or {}).get("raw_results", ()))
+        self._deployed = Deployed(client, task.id, task.config, task.engine, task.timeout_s)
+        self._server: Deployment | None = None
+        self._endpoint: Endpoint | None = None
+        self._gpus = 1
+        self._began = time.monotonic()
+
+    def run(self) -> None:
+        """Deploy the server, measure level after level, end the server, and record the result.
+
+        After that, raise NothingDeploys if every other combination would fail in the same way.
+        """
+        error: str | None = None
+        hopeless: NothingDeploys | None = None
+        try:
+            self._measure_all()
+        except ExperimentFailed as failed:
+            error = str(failed)
+            hopeless = failed if isinstance(failed, NothingDeploys) else None
+            ratio = min(1.0, (time.monotonic() - self._began) / self._task.timeout_s)
+            self._trial = replace(self._trial, failure=TrialFailure(failed.step, ratio))
+        except TaskStopped as stopped:
+            error = str(stopped)
+            self._trial = replace(self._trial, failure=TrialFailure(FailedStep.OTHER))
+        of_gpus = self._of_gpus()
+        if self._server is not None:
+            self._server.end()
+        self._finish(error, of_gpus)
+        if hopeless is not None:
+            raise hopeless
+
+    def _measure_all(self) -> None:
+        self._server = self._known()
+        self._look()
+        gpus = self._estimated()
+        while (level := self._task.search.next_level(self._row.experiment_id)) is not None:
+            try:
+                server, endpoint = self._ready(gpus)
+                self._measure(server, endpoint, level)
+            except GpusTakenAway as taken:
+                log.info("experiment %d waits again: %s", self._row.experiment_id, taken)
+                self._change(status="pending")
+
+    def _estimated(self) -> int:
+        task = self._task
+        try:
+            estimate = gpu_estimate(task.config.model.id_or_path, self._row.parameters)
+        except Refused as refused:
+            raise ExperimentFailed(FailedStep.DEPLOY, str(refused)) from None
+        log.info(
+            "experiment %d of task %s: estimated requirements: %s with %d MiB each",
+            self._row.experiment_id, task.id, count_of(estimate.gpus, "GPU"), estimate.memory_mib,
+        )  # fmt: skip
+        self._gpus = estimate.gpus
+        return estimate.gpus
+
+    def _ready(self, gpus: int) -> tuple[Deployment, Endpoint]:
+        """Return the server, running and answering. Does nothing if it is in that state already."""
+        task = self._task
+        server = self._server = self._server or self._deploy(gpus)
+        server.await_gpus(task.config.gpu_wait_timeout_s, self._look)
+        if self._row.status == "benchmarking" and self._endpoint is not None:
+            return server, self._endpoint
+        self._began = time.monotonic()
+        if self._row.status != "deploying":
+            self._change(status="deploying")
+        endpoint = self._endpoint = server.await_ready(self._deadline, self._look)
+        self._warm_up(server, endpoint)
+        self._change(status="benchmarking", service_url=endpoint.url, gpu_info=server.gpu_info(gpus))
+        return server, endpoint
+
+    def _known(self) -> Deployment | None:
+        """Return the server that an earlier tuner has deployed. It must answer again before it is measured."""
+        server = self._task.mode.known(self._deployed, self._row)
+        if server is not None and (self._row.service_name is None or self._row.status == "benchmarking"):
+            self._change(status="deploying", **server.noted)
+        return server
+
+    def _deploy(self, gpus: int) -> Deployment:
+        server = self._task.mode.deploy(self._deployed, self._row, gpus)
+        self._change(**server.noted)
+        return server
+
+    @property
+    def _deadline(self) -> float:
+        return self._began + self._task.timeout_s
+
+    def _look(self) -> None:
+        if self._task.stop.is_set():
+            raise TaskStopped(self._task.stop.why)
+
+    def _warm_up(self, server: Deployment, endpoint: Endpoint) -> None:
+        """Send a few requests that do not count: the first ones compile and fill caches."""
+        spec, generator = self._task.config.benchmark, BuiltInGenerator(self._task.config.env)
+        if generator.why_not(spec) is not None:
+            return
+        left_s = max(1.0, self._deadline - time.monotonic())
+        load = AppliedLoad(spec.traffic_scenarios[0], 1, WARM_UP_REQUESTS, min(_WARM_UP_S, left_s))
+        self._applied(generator, server, endpoint, load)
+
+    def _measure(self, server: Deployment, endpoint: Endpoint, level: LoadLevel) -> None:
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise ExperimentFailed(FailedStep.OTHER, f"it was not measured within {self._task.timeout_s:g} s")
+        spec = self._task.config.benchmark
+        most_s = min(level.minutes * _MINUTE_S, left_s)
+        load = AppliedLoad(level.scenario, level.concurrency, spec.max_requests_per_iteration, most_s)
+        generator = self._task.chosen.generator
+        result = self._applied(generator, server, endpoint, load)
+        if not result.answered:
+            raise ExperimentFailed(
+                FailedStep.CONNECTION,
+                f"no request was answered at {level.concurrency} at a time within {result.duration_s:.1f} s: "
+                f"{result.first_failure or 'all took longer'}; the server's last lines:\n{server.last_lines()}",
+            )
+        found = level_metrics(result, generator=generator.name, gpus=self._gpus)
+        self._levels.append(found)
+        self._windows.append((result.began_at, result.ended_at))
+        read = {name: found[name] for name in _READ if found.get(name) is not None}
+        self._trial = replace(self._trial, readings=(*self._trial.readings, LevelReading(level, read)))
+        self._task.search.tell(self._trial)
+        self._change(metrics=self._metrics(), search_state=state_of(self._trial, self._windows))
+
+    def _applied(
+        self, generator: LoadGenerator, server: Deployment, endpoint: Endpoint, load: AppliedLoad
+    ) -> MeasuredLevel:
+        """Apply a load and return its result.
+
+        Raises TaskStopped, ExperimentFailed or GpusTakenAway if it did not run to its end.
+        """
+        gone: list[Exception] = []
+        looked_at = time.monotonic()
+
+        def stop() -> bool:
+            nonlocal looked_at
+            if not self._task.stop.is_set() and time.monotonic() - looked_at >= _LOOK_AT_JOB_S:
+                looked_at = time.monotonic()
+                try:
+                    server.must_serve()
+                except (ExperimentFailed, GpusTakenAway) as error:
+                    gone.append(error)
+            return bool(gone) or self._task.stop.is_set()
+
+        config = self._task.config
+        named = config.benchmark.model_name or endpoint.model or config.model.id_or_path
+        spec = replace(config.benchmark, model_name=named)
+        try:
+            result = generator.measure(endpoint.url, spec, load, seed=self._row.experiment_id, stop=stop)
+        except GeneratorFailed as error:
+            # If the server had ended before, that is the cause to report.
+            server.must_serve()
+            raise ExperimentFailed(FailedStep.OTHER, str(error)) from None
+        self._look()
+        if gone:
+            raise gone[0]
+        # The server may have ended between two checks.
+        server.must_serve()
+        return result
+
+    def _metrics(self) -> dict[str, Any]:
+        note = self._task.chosen.note
+        return combined(self._levels) | ({} if note is None else {"generator_note": note})
+
+    def _of_gpus(self) -> dict[str, Any]:
+        """Return the readings of the GPUs during the measurements, and the energy; empty without readings."""
+        server = self._server
+        if server is None:
+            return {}
+        seconds = [whole_seconds(window) for window in self._windows]
+        histories = [[] if one is None else server.gpu_history(*one) for one in seconds]
+        lasted_s = [ended_at - began_at for began_at, ended_at in self._windows]
+        joules = [energy_j(long_s, gpus) for long_s, gpus in zip(lasted_s, histories, strict=True)]
+        monitoring = monitoring_of_windows(histories)
+        return energy_figures(self._levels, joules) | ({} if monitoring is None else {"gpu_monitoring": monitoring})
+
+    def _finish(self, error: str | None, of_gpus: dict[str, Any]) -> None:
+        self._trial = replace(self._trial, ended=True)
+        self._task.search.tell(self._trial)
+        scores = None if error is not None else self._task.search.scores(self._row.experiment_id)
+        metrics = self._metrics() | of_gpus if self._levels else None
+        if scores is None and error is None and not self._levels:
+            error = "nothing was measured"
+        changes = {
+            "status": "success" if error is None else "failed",
+            "error_message": error,
+            "objective_score": None if scores is None else scores[0],
+            "metrics": metrics,
+            "search_state": state_of(self._trial, self._windows),
+        }
+        self._change(**{name: value for name, value in changes.items() if value is not None})
+
+    def _change(self, **changes: Any) -> None:
+        self._row = self._client.experiments.change(self._row.id, **changes)

@@ -1,0 +1,196 @@
+"""Runs one task: asks the search, runs the experiments, and ends the task. Its whole state is in the ledger.
+
+A tuner that is killed at any moment loses nothing. The next one rebuilds the search from the recorded experiments, and
+continues those that are not over.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import replace
+
+from corral.client import Client
+from corral.core.model.errors import BackendFailed, Conflict, CorralError
+from corral.features.tuner.answers import ExperimentRow, TaskDetail
+from corral.features.tuner.deployments.deployment import NothingDeploys
+from corral.features.tuner.deployments.modes import MODES
+from corral.features.tuner.engines.inference_engine import engine_of
+from corral.features.tuner.measuring.generators import choose_generator, with_tokenizer
+from corral.features.tuner.running.experiment_record import trial_of
+from corral.features.tuner.running.experiment_run import ExperimentRun, RunningTask, StopSign
+from corral.features.tuner.running.shared_search import SharedSearch
+from corral.features.tuner.search.search import Search
+from corral.features.tuner.search.trial import Candidate, Later, Trial
+from corral.features.tuner.tasks.known_limits import local_model, why_not
+from corral.features.tuner.tasks.task_problem import problem_of
+
+log = logging.getLogger("corral.tuner")
+
+LOOK_S = 1.0
+MOST_EARLIER = 3
+"""The number of earlier tasks of the same model from which a search learns."""
+DEFAULT_TIMEOUT_S = 1800.0
+
+Connect = Callable[[], Client]
+
+
+def run_task(connect: Connect, task_id: str) -> None:
+    """Run a task to its end, or stop the running experiments of a cancelled one.
+
+    Raises BackendFailed if the server is away; the next tuner continues. Any other error fails the task.
+    """
+    client = connect()
+    try:
+        _TaskRun(connect, client, task_id).run()
+    except BackendFailed:
+        raise
+    except CorralError as error:
+        log.error("task %s: %s", task_id, error)
+        _fail(client, task_id, str(error))
+    except Exception as error:
+        log.exception("bug in Corral: the tuner of task %s broke", task_id)
+        _fail(client, task_id, f"this is a bug in Corral: {type(error).__name__}: {error}")
+
+
+def _fail(client: Client, task_id: str, why: str) -> None:
+    # A task that was cancelled meanwhile has ended already.
+    with suppress(Conflict):
+        client.tasks.end(task_id, "failed", why)
+
+
+class _TaskRun:
+    def __init__(self, connect: Connect, client: Client, task_id: str) -> None:
+        self._connect = connect
+        self._client = client
+        self._id = task_id
+        detail = client.tasks.get(task_id)
+        self._row, config = detail.task, detail.config
+        engine = engine_of(config)
+        rows = client.experiments.list(task_id, metrics=True)
+        problem = replace(
+            problem_of(config, engine),
+            why_not=why_not(engine, local_model(config, os.environ), client.devices.list()),
+            earlier=earlier_trials(client, detail),
+        )
+        benchmark = with_tokenizer(config.benchmark, config.model.id_or_path)
+        config = replace(config, benchmark=benchmark)
+        self._task = RunningTask(
+            task_id,
+            config,
+            engine,
+            MODES[config.deployment_mode],
+            choose_generator(benchmark, engine=engine.name, env={**os.environ, **config.env}),
+            SharedSearch(Search(problem, map(trial_of, rows))),
+            StopSign(),
+            float(config.optimization.get("timeout_per_iteration") or DEFAULT_TIMEOUT_S),
+        )
+        self._alive = [row for row in rows if row.status not in ("success", "failed")]
+        self._problem = problem
+        self._threads = ThreadPoolExecutor(max(config.max_parallel, len(self._alive), 1), "experiment")
+        self._running: set[Future[None]] = set()
+        self._hopeless: str | None = None
+
+    def run(self) -> None:
+        """Run until the search is finished or the task is cancelled, and no experiment runs any more."""
+        if self._row.status != "running":
+            self._task.stop.set()
+        elif self._row.planned_experiments is None:
+            self._client.tasks.plan(self._id, self._problem.most_trials)
+        with self._threads:
+            for row in self._alive:
+                self._start(row)
+            try:
+                reason = self._search()
+            except BaseException:
+                self._threads.shutdown(wait=False, cancel_futures=True)
+                raise
+        if self._hopeless is not None:
+            _fail(self._client, self._id, self._hopeless)
+        elif not self._task.stop.is_set():
+            self._end(reason)
+
+    def _search(self) -> str:
+        """Run the search to its end. Return why there is nothing more to try."""
+        finished: str | None = None
+        while finished is None or self._running:
+            if finished is None and not self._task.stop.is_set():
+                finished = self._begin_what_may()
+            elif self._task.stop.is_set():
+                finished = "the task was cancelled"
+            done, self._running = wait(self._running, LOOK_S, FIRST_COMPLETED)
+            for one in done:
+                one.result()
+            if not self._task.stop.is_set() and self._client.tasks.get(self._id).task.status != "running":
+                self._task.stop.set()
+        return finished
+
+    def _begin_what_may(self) -> str | None:
+        """Start the candidates of the search. Return why the search is finished, None if it is not."""
+        while True:
+            match self._task.search.ask():
+                case Candidate(number=number, parameters=parameters):
+                    try:
+                        self._start(self._client.experiments.create(self._id, number, parameters))
+                    except Conflict:
+                        # The task was cancelled, or it has another tuner: the next check of its state tells.
+                        self._task.stop.set()
+                        return "the task was cancelled"
+                case Later():
+                    return None
+                case ended:
+                    return ended.why
+
+    def _start(self, row: ExperimentRow) -> None:
+        self._running.add(self._threads.submit(self._run_one, row))
+
+    def _run_one(self, row: ExperimentRow) -> None:
+        with self._connect() as client:
+            try:
+                ExperimentRun(client, self._task, row).run()
+            except NothingDeploys as error:
+                self._hopeless = f"no experiment can be deployed: {error}"
+                self._task.stop.why = f"experiment {row.experiment_id} showed that none can be deployed"
+                self._task.stop.set()
+            except CorralError:
+                raise
+            except Exception as error:
+                log.exception("bug in Corral: experiment %d broke", row.experiment_id)
+                said = f"this is a bug in Corral: {type(error).__name__}: {error}"
+                client.experiments.change(row.id, status="failed", error_message=said)
+
+    def _end(self, why: str) -> None:
+        row = self._client.tasks.get(self._id).task
+        if row.successful_experiments:
+            self._client.tasks.end(self._id, "completed")
+        else:
+            last = self._client.experiments.list(self._id)[-1:]
+            told = f"; the last one: {last[0].error_message}" if last else self._why_none()
+            self._client.tasks.end(self._id, "failed", f"no experiment succeeded ({why}){told}")
+        log.info("task %s: %s", self._id, why)
+
+    def _why_none(self) -> str:
+        """Return why the first combination cannot run, "" if no reason is known."""
+        first = self._problem.space.named([values[0] for values in self._problem.space.steps])
+        why = self._problem.why_not(first)
+        return "" if why is None else f"; the first combination cannot run: {why}"
+
+
+def earlier_trials(client: Client, detail: TaskDetail) -> tuple[Trial, ...]:
+    """Return the trials of the user's newest earlier tasks with the same model and inference server.
+
+    Those tasks had ended when this one started. So a tuner that continues the task uses the same trials as the one
+    before.
+    """
+    row = detail.task
+    alike = [
+        one.id
+        for one in client.tasks.list()
+        if (one.user, one.model, one.base_runtime) == (row.user, row.model, row.base_runtime)
+        and one.completed_at is not None
+        and one.completed_at < (row.started_at or row.created_at)
+        and one.id != row.id
+    ]
+    rows = [each for task_id in alike[:MOST_EARLIER] for each in client.experiments.list(task_id)]
+    return tuple(trial_of(each) for each in rows if each.objective_score is not None)

@@ -1,0 +1,81 @@
+"""The data exchanged between a search and the tuner that tries its candidates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from corral.features.tuner.search.space import Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLevel:
+    """A traffic scenario with `concurrency` requests at a time, for `minutes`."""
+
+    scenario: str
+    concurrency: int
+    minutes: float
+
+
+@dataclass(frozen=True, slots=True)
+class LevelReading:
+    """The measurements at one load level, by the names of an experiment's metrics (`mean_ttft`, in seconds)."""
+
+    level: LoadLevel
+    metrics: Mapping[str, float]
+
+
+class FailedStep(StrEnum):
+    """The step at which a candidate failed."""
+
+    DEPLOY = "deploy"
+    MEMORY = "memory"
+    CONNECTION = "connection"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFailure:
+    """A candidate could not be measured. `timeout_ratio` is the part of its time that had passed by then, 0 to 1."""
+
+    step: FailedStep
+    timeout_ratio: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A candidate that was returned, and its results so far.
+
+    Attributes:
+        number: counts the candidates of a task from 1.
+        readings: in order of measurement, including a short probe.
+        ended: nothing more will be measured. A trial that ended before all levels were measured was stopped early.
+        failure: why it could not be measured, None if it could.
+    """
+
+    number: int
+    parameters: Parameters
+    readings: tuple[LevelReading, ...] = ()
+    ended: bool = False
+    failure: TrialFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A combination to try: deploy it, then measure the levels of `Search.next_level`."""
+
+    number: int
+    parameters: Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Nothing can be tried before one of the running candidates has ended."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Nothing more is worth trying."""
+
+    why: str

@@ -1,0 +1,135 @@
+"""The results of a task for people: the best parameters, their gain, and the command to serve with them. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from corral.features.tuner.answers import ExperimentRow, TaskDetail
+from corral.features.tuner.deployments.modes import MODES
+from corral.features.tuner.engines.gpu_estimate import gpu_estimate
+from corral.features.tuner.engines.inference_engine import engine_of
+from corral.features.tuner.finding_answers import ExperimentSummary
+from corral.features.tuner.search.front import not_beaten
+from corral.features.tuner.search.objective import Objective
+
+Tried = TypeVar("Tried", ExperimentRow, ExperimentSummary)
+"""An experiment with its metrics, or its summary."""
+
+_SECONDS = ("mean_ttft", "mean_tpot", "mean_e2e_latency", "p90_e2e_latency", "p99_e2e_latency")
+_RATES = ("mean_output_throughput", "mean_total_throughput", "mean_total_throughput_per_gpu")
+_LABELS = {
+    "mean_ttft": "time to first token",
+    "mean_tpot": "time per output token",
+    "mean_e2e_latency": "latency",
+    "p90_e2e_latency": "latency, 90 % below",
+    "p99_e2e_latency": "latency, 99 % below",
+    "mean_output_throughput": "output tokens/s",
+    "mean_total_throughput": "tokens/s",
+    "mean_total_throughput_per_gpu": "tokens/s per GPU",
+}
+_OBJECTIVES = {objective.value: objective for objective in Objective}
+
+
+class Figure(NamedTuple):
+    """One measured value of the best experiment, and of the default if it was measured."""
+
+    label: str
+    best: str
+    default: str
+
+
+def objective_metrics(detail: TaskDetail) -> tuple[str, ...]:
+    """Return the metric of each objective of a task, in order."""
+    given = detail.config.optimization.get("objective")
+    names = given if isinstance(given, list | tuple) and given else [given]
+    return tuple(_OBJECTIVES.get(str(name), Objective.LATENCY).metrics[0] for name in names)
+
+
+def front_of(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> tuple[ExperimentRow, ...]:
+    """Return the Pareto front of experiments with several objectives, best by the first; () with one objective."""
+    names = objective_metrics(detail)
+    if len(names) < 2:
+        return ()
+    measured = [one for one in scored(experiments) if all(name in _numbers(one) for name in names)]
+    values = [tuple((-1 if name in _RATES else 1) * _numbers(one)[name] for name in names) for one in measured]
+    return tuple(measured[index] for index in not_beaten(values))
+
+
+def front_figures(detail: TaskDetail, one: ExperimentRow) -> tuple[str, ...]:
+    """Return the measured values of an experiment for each objective, as text."""
+    return tuple(_value(name, _numbers(one).get(name)) for name in objective_metrics(detail))
+
+
+def objective_labels(detail: TaskDetail) -> tuple[str, ...]:
+    """Return the name of each objective's metric, in words."""
+    return tuple(_LABELS[name] for name in objective_metrics(detail))
+
+
+def scored(experiments: Sequence[Tried]) -> list[Tried]:
+    """Return the completely measured experiments, which can be the best."""
+    return [one for one in experiments if one.status == "success" and one.objective_score is not None]
+
+
+def best_of(experiments: Sequence[Tried]) -> Tried | None:
+    """Return the experiment with the lowest score, None if none has one."""
+    return min(scored(experiments), key=lambda one: (one.objective_score or 0.0, one.experiment_id), default=None)
+
+
+def default_of(detail: TaskDetail, experiments: Sequence[Tried]) -> Tried | None:
+    """Return the experiment with the engine's default parameters, None if none was measured."""
+    engine = engine_of(detail.config)
+    return next((one for one in scored(experiments) if engine.is_default(one.parameters)), None)
+
+
+def parameters_in_words(one: ExperimentRow) -> str:
+    """Return the parameters as text, such as "tp-size 2, max-num-seqs 16"."""
+    return ", ".join(f"{name.split('__')[-1]} {value}" for name, value in one.parameters.items())
+
+
+def gain_in_words(detail: TaskDetail, best: ExperimentRow, default: ExperimentRow | None) -> str:
+    """Return how much better the best is than the default, by the first objective, as text."""
+    name = objective_metrics(detail)[0]
+    label = _LABELS[name]
+    if default is None:
+        return "the default parameters were not among those tried, so there is nothing to compare with"
+    if default.id == best.id:
+        return "the default parameters are the best of those tried"
+    ours, theirs = _numbers(best).get(name), _numbers(default).get(name)
+    if not ours or not theirs:
+        return "the default parameters were measured, but not by what was to become best"
+    if name in _RATES:
+        return f"{ours / theirs:.2f} times the {label} of the default"
+    return f"{1 - ours / theirs:.0%} less {label} than the default"
+
+
+def figures(best: ExperimentRow, default: ExperimentRow | None) -> Iterator[Figure]:
+    """Yield the measured values of both."""
+    ours, theirs = _numbers(best), _numbers(default)
+    for name in (*_RATES, *_SECONDS):
+        if name in ours:
+            yield Figure(_LABELS[name], _value(name, ours[name]), _value(name, theirs.get(name)))
+    yield Figure("requests answered", _requests(ours), _requests(theirs))
+
+
+def serving_command(detail: TaskDetail, best: ExperimentRow) -> str:
+    """Return the shell command that serves the model with the best parameters."""
+    spec, engine = detail.config, engine_of(detail.config)
+    gpus = gpu_estimate(spec.model.id_or_path, best.parameters).gpus
+    return MODES[spec.deployment_mode].serving_command(spec, engine, best.parameters, gpus)
+
+
+def _value(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if name in _RATES else f"{1000 * value:,.1f} ms"
+
+
+def _numbers(one: ExperimentRow | None) -> Mapping[str, float]:
+    """Return the metrics that are numbers: the user of a task may write any values there."""
+    metrics = {} if one is None else one.metrics or {}
+    return {name: value for name, value in metrics.items() if type(value) in (int, float)}
+
+
+def _requests(metrics: Mapping[str, float]) -> str:
+    if not {"total_completed_requests", "total_requests"} <= metrics.keys():
+        return "-"
+    return f"{metrics['total_completed_requests']:,} of {metrics['total_requests']:,}"

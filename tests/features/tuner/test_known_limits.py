@@ -1,0 +1,64 @@
+"""What is known not to run before it is tried."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.core.model.answers.devices import DeviceRow
+from corral.features.tuner.engines.inference_engine import find_inference_engine
+from corral.features.tuner.model.tuning_spec import ServedModel, TuningSpec
+from corral.features.tuner.tasks.known_limits import WhyNot, local_model, why_not
+
+GIB = 1024
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 8192,
+    "intermediate_size": 28672,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "torch_dtype": "bfloat16",
+}
+"""A model with 70 billion parameters: 141 GB of weights."""
+
+
+def limits(directory: Path, *memory_mib: int | None) -> WhyNot:
+    (directory / "config.json").write_text(json.dumps(CONFIG))
+    model = local_model(TuningSpec("t", ServedModel(str(directory)), "vllm"), {})
+    assert model is not None
+    devices = [DeviceRow(f"GPU-{index}", memory_total_mib=size) for index, size in enumerate(memory_mib)]
+    return why_not(find_inference_engine("vllm"), model, devices)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "why"),
+    [
+        ({}, "the model's weights take 13"),
+        ({"tp-size": 2}, None),
+        ({"__parallel__preset": "high-throughput"}, "more than the largest has (80G)"),
+        ({"pp": 2}, None),
+        ({"__quant__gemm_dtype": "fp8"}, None),
+        ({"quantization": "of-my-own"}, None),
+        ({"enable-expert-parallel": True}, None),
+        ({"tp": 3}, "64 attention heads, which cannot be split evenly over 3 GPUs"),
+        ({"cp": 2}, "cp cannot be used with vllm"),
+    ],
+)
+def test_a_combination_that_cannot_run_says_why(tmp_path: Path, parameters: dict[str, Any], why: str | None) -> None:
+    said = limits(tmp_path, 80 * GIB, 24 * GIB)(parameters)
+    assert said is None if why is None else why in (said or "")
+
+
+def test_where_the_memory_of_a_gpu_is_not_known_nothing_is_left_out_for_memory(tmp_path: Path) -> None:
+    assert limits(tmp_path, 24 * GIB, None)({}) is None
+    assert limits(tmp_path)({}) is None
+
+
+def test_of_a_model_that_is_not_here_only_the_engine_knows(tmp_path: Path) -> None:
+    for name in ("org/llama-70b", str(tmp_path)):
+        assert local_model(TuningSpec("t", ServedModel(name), "vllm"), {"HOME": str(tmp_path)}) is None
+    assert why_not(find_inference_engine("vllm"), None, [DeviceRow("GPU-0", memory_total_mib=1)])({}) is None

@@ -1,0 +1,55 @@
+"""What is refused before it is written down."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from corral.core.model.errors import Refused
+from corral.features.tuner.model.tuning_spec import (
+    BenchmarkSpec,
+    DeploymentMode,
+    DockerOptions,
+    ServedModel,
+    TuningSpec,
+)
+from corral.features.tuner.tasks.task_check import check_task
+
+TASK = TuningSpec("llama", ServedModel("llama-3-8b"), "vllm", {"tp-size": [1, 2]})
+
+
+def test_a_task_that_can_run_is_taken() -> None:
+    assert check_task(TASK) == ()
+
+
+def test_of_a_space_that_is_too_large_its_user_is_told() -> None:
+    huge = {f"p{number}": list(range(10)) for number in range(9)}
+    (note,) = check_task(replace(TASK, parameters=huge))
+    assert "1,000,000,000 combinations" in note
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"base_runtime": "sglnag"}, "did you mean 'sglang'"),
+        ({"parameters": {}}, "no parameters to try"),
+        ({"parameters": {"tp": 2}}, r"give a list of values"),
+        ({"optimization": {"objectiv": "x"}}, "did you mean 'objective'"),
+        ({"slo": {"ttft": {"threshold": -1}}}, "slo.ttft"),
+        ({"benchmark": BenchmarkSpec(traffic_scenarios=("E(3)",))}, "cannot be generated here"),
+        (
+            {"deployment_mode": DeploymentMode.DOCKER, "docker": DockerOptions(shm_size="16")},
+            "docker.shm_size: '16' is",
+        ),
+        ({"deployment_mode": DeploymentMode.OME, "storage": {"typ": "pvc"}}, "storage.typ is not known; did you mean"),
+        ({"deployment_mode": DeploymentMode.OME, "storage": {"type": "nfs"}}, "storage: write"),
+        (
+            {"deployment_mode": DeploymentMode.KSERVE, "storage": {"type": "pvc", "pvc_name": "a", "mount_path": "/a"}},
+            "KServe mounts a claim at /mnt/models",
+        ),
+        ({"deployment_mode": DeploymentMode.OME, "clusterbasemodel_config": {"name": "a"}}, "are not made here"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        check_task(replace(TASK, **wrong))

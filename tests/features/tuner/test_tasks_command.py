@@ -1,0 +1,97 @@
+"""What `corral tasks show` and `corral tune --follow` say of a task, for a person."""
+
+import io
+import sys
+from dataclasses import asdict, replace
+
+import pytest
+
+from corral.cli.screen import told, write_painted
+from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
+from corral.features.tuner.model.experiment import ExperimentStatus
+from corral.features.tuner.model.tuning_spec import ServedModel, TuningSpec
+from corral.features.tuner.run_commands.task_commands import experiment_table, outcome, report_lines
+from corral.features.tuner.task_log import experiment_lines
+from corral.features.tuner.tasks.task_report import front_of, gain_in_words
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_report_on_a_terminal_has_coloured_titles_and_no_colours_of_its_users(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stdout", _Terminal())
+    hostile = "\033[31mred\033[0m"
+    row = TaskRow("1", "root", hostile, "m", "vllm", "process", "maximize_throughput", error_message=hostile)
+    spec = TuningSpec(hostile, ServedModel(hostile), "vllm")
+    best = ExperimentRow(
+        "7", "1", 7, {"max-num-seqs": hostile}, ExperimentStatus.SUCCESS, objective_score=-2.0,
+        metrics={"total_completed_requests": 1, "total_requests": 1, "generator": hostile},
+    )  # fmt: skip
+    write_painted(*report_lines(TaskDetail(row, spec), [best]))
+    assert isinstance(sys.stdout, _Terminal)
+    written = sys.stdout.getvalue()
+    assert "\033[1mMEASURED" in written
+    assert "\033[31m" not in written
+    assert "\\x1b[31mred" in written
+
+
+def test_what_a_server_wrote_before_it_died_has_lines_of_its_own_and_passes_for_nothing_else() -> None:
+    row = TaskRow(
+        "1", "root", "t", "m", "vllm", "process", "maximize_throughput", error_message="died: one\nbest: \033[1m"
+    )
+    detail = TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm"))
+    assert report_lines(detail, [])[1:] == ["died: one", "  | best: \\x1b[1m"]
+
+
+def test_the_errors_of_a_server_are_lines_of_the_terminal_s_width_wherever_they_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdout", _Terminal())
+    monkeypatch.setenv("COLUMNS", "80")
+    error = f"the server ended: {'it is long ' * 20}\n\tTraceback: {'no memory ' * 30}\nRuntimeError: \x1b[2J"
+    row = TaskRow("1", "root", "t", "m", "vllm", "process", "maximize_throughput", error_message=error)
+    failed = ExperimentRow("7", "1", 7, {"tp": 1}, ExperimentStatus.FAILED, error_message=error)
+    report = report_lines(TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm")), [])
+    for lines in (report, told(outcome(failed), 80)):
+        assert max(map(len, lines)) <= 80
+        assert not [line for line in lines if "\\n" in line or "\\t" in line or "\x1b" in line]
+        assert "  | RuntimeError: \\x1b[2J" in lines
+        assert [line for line in lines if line.startswith("  |         Traceback: no memory")]
+
+
+def test_nothing_is_claimed_of_an_experiment_that_was_measured_in_part() -> None:
+    probe = ExperimentRow("7", "1", 7, {"tp": 1}, ExperimentStatus.SUCCESS, completed_at=2.0, created_at=1.0)
+    assert outcome(probe) == "experiment 7: tp 1: success, measured in part: no score"
+    assert experiment_table([probe])[1].endswith("tp 1: measured in part: no score")
+    assert [line.text for line in experiment_lines(asdict(probe))][-1] == "experiment 7: measured in part: no score"
+
+
+def test_of_several_objectives_those_that_no_other_beats_are_shown_and_the_gain_goes_by_the_first() -> None:
+    wanted = {"objective": ["maximize_throughput", "minimize_ttft"]}
+    row = TaskRow("1", "root", "t", "m", "vllm", "process", "maximize_throughput, minimize_ttft")
+    detail = TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm", optimization=wanted))
+
+    def measured(number: int, throughput: float, ttft: float) -> ExperimentRow:
+        metrics = {"mean_total_throughput_per_gpu": throughput, "mean_ttft": ttft}
+        counted = {"total_completed_requests": 1, "total_requests": 1}
+        return ExperimentRow(
+            str(number), "1", number, {"max-num-seqs": number, "tp": 1}, ExperimentStatus.SUCCESS,
+            objective_score=-throughput, metrics={**metrics, **counted},
+        )  # fmt: skip
+
+    rows = [measured(1, 100.0, 0.1), measured(2, 90.0, 0.2), measured(3, 200.0, 0.5)]
+    assert [one.experiment_id for one in front_of(detail, rows)] == [3, 1]
+    lines = report_lines(detail, rows)
+    (at,) = [index for index, line in enumerate(lines) if "no other experiment is better" in line]
+    shown = [line.split()[:2] for line in lines[at + 2 : at + 4]]
+    assert shown == [["3", "200"], ["1", "100"]]
+    starred = [line.split()[0] for line in experiment_table(rows, front_of(detail, rows))[1:]]
+    assert starred == ["1*", "2", "3*"]
+    default = replace(rows[0], parameters={"tp": 1})
+    assert gain_in_words(detail, rows[2], default) == "2.00 times the tokens/s per GPU of the default"
+    assert front_of(replace(detail, config=replace(detail.config, optimization={})), rows) == ()

@@ -1,0 +1,189 @@
+"""What tasks of the autotuner have come to, over HTTP."""
+
+import csv
+import os
+from io import StringIO
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.api.event_clients import StreamClient, following
+from tests.api.world import Served
+from tests.features.tuner.test_tuning_routes import NOBODY, TASK, a_task, tried
+
+MONITORING = {"sample_count": 3, "gpu_stats": {}}
+HOSTILE = "=cmd|'/c calc'!A0"
+
+
+def measured(latency: float, throughput: float) -> dict[str, Any]:
+    return {
+        "status": "success",
+        "objective_score": latency,
+        "gpu_info": {"model": "NVIDIA A100", "count": 2},
+        "metrics": {
+            "mean_e2e_latency": latency,
+            "mean_total_throughput_per_gpu": throughput,
+            "mean_ttft": "<img src=x>",
+            "gpu_monitoring": MONITORING,
+            "total_requests": 9,
+            "total_completed_requests": 9,
+        },
+    }
+
+
+def a_measured_task(served: Served) -> str:
+    task_id = a_task(served, started=True)
+    for number, (latency, throughput) in enumerate([(3.0, 30.0), (1.0, 10.0), (2.0, 5.0)], 1):
+        tried(served, task_id, number, **measured(latency, throughput))
+    tried(served, task_id, 4, status="failed", error_message=HOSTILE)
+    tried(served, task_id, 5)
+    return task_id
+
+
+def test_experiments_in_short_have_their_figures_a_page_at_a_time(served: Served) -> None:
+    task_id = a_measured_task(served)
+    rows = served.call("GET", f"/tasks/{task_id}/experiments?limit=4").data["experiments"]
+    assert [(row["experiment_id"], row["gpus"], row["monitored"]) for row in rows[2:]] == [
+        (3, 2, True),
+        (4, None, False),
+    ]
+    assert rows[0]["figures"] == {"mean_e2e_latency": 3.0, "mean_total_throughput_per_gpu": 30.0}
+    assert (rows[0]["gpu_model"], rows[3]["error_message"]) == ("NVIDIA A100", HOSTILE)
+    (last,) = served.call("GET", f"/tasks/{task_id}/experiments?after=4").data["experiments"]
+    assert (last["experiment_id"], last["status"], last["figures"]) == (5, "pending", {})
+    assert served.call("GET", "/tasks/999/experiments").status == 404
+    assert served.call("GET", f"/tasks/{task_id}/experiments?limit=0").status == 422
+
+
+def test_findings_name_the_best_what_mattered_and_what_no_other_beats(served: Served) -> None:
+    task_id = a_measured_task(served)
+    rows = served.call("GET", f"/tasks/{task_id}/experiments").data["experiments"]
+    found = served.call("GET", f"/tasks/{task_id}/findings").data
+    assert (found["scored"], found["best_id"]) == (3, rows[1]["id"])
+    assert found["fronts"][0]["ids"] == [rows[1]["id"], rows[0]["id"]]
+    assert [(one["name"], one["values"], one["part"]) for one in found["importances"]] == [("tp-size", 3, None)]
+    assert "--tensor-parallel-size 2" in found["command"]
+    nothing = served.call("GET", f"/tasks/{a_task(served)}/findings").data
+    assert (nothing["scored"], nothing["best_id"], nothing["command"]) == (0, None, None)
+
+
+def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
+    task_id = a_measured_task(served)
+    forms = ("csv", "yaml", "submit", "ome")
+    files = {form: served.call("GET", f"/tasks/{task_id}/export/{form}").body.decode() for form in forms}
+    lines = list(csv.DictReader(StringIO(files["csv"])))
+    assert [(line["experiment_id"], line["tp-size"], line["mean_e2e_latency"]) for line in lines[:2]] == [
+        ("1", "1", "3.0"),
+        ("2", "2", "1.0"),
+    ]
+    assert lines[3]["error_message"] == f"'{HOSTILE}"
+    best = yaml.safe_load(files["yaml"])
+    assert (best["parameters"], best["experiment"], best["gpus"]) == ({"tp-size": 2}, 2, 2)
+    assert files["submit"].startswith("corral submit --gpus 2 -- vllm serve llama-3-8b ")
+    manifest = yaml.safe_load(files["ome"])
+    runner = manifest["spec"]["engine"]["runner"]
+    assert (manifest["kind"], manifest["metadata"]["name"]) == ("InferenceService", "llama")
+    assert runner["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+    assert runner["args"][-2:] == ["--tensor-parallel-size", "2"]
+    assert served.call("GET", f"/tasks/{task_id}/export/xml").status == 422
+    assert served.call("GET", f"/tasks/{a_task(served)}/export/ome").status == 409
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, {"experiments": 2, "combinations": 2, "gpus_least": 1, "gpus_most": 2, "hours": 2 * 40 / 60}),
+        ({"max_parallel": 2}, {"hours": 3 * 40 / 60 / 2}),
+        ({"parameters": {"tp-size": [4]}}, {"gpus_most": 4, "hours": None}),
+        ({"optimization": {"strategy": "random", "max_iterations": 1}}, {"experiments": 1}),
+    ],
+)
+def test_what_a_task_would_take_is_told_without_writing_it_down(
+    served: Served, changed: dict[str, Any], told: dict[str, Any]
+) -> None:
+    benchmark = {"num_concurrency": [1, 8], "traffic_scenarios": ["D(10,10)"], "max_time_per_iteration": 20}
+    found = served.call("POST", "/tasks/estimate", {**TASK, "benchmark": benchmark, **changed}).data
+    assert {name: found[name] for name in told} == pytest.approx(told)
+    assert found["measuring_s"] == 2400
+    assert served.call("GET", "/tasks").data["tasks"] == []
+
+
+def test_what_makes_no_sense_is_refused_with_its_field_before_it_is_written_down(served: Served) -> None:
+    wrong = served.call("POST", "/tasks/estimate", {**TASK, "parameters": {"tp-size": 1}})
+    assert (wrong.status, wrong.error["field"]) == (422, "parameters.tp-size")
+
+
+def test_those_who_follow_events_are_told_of_tasks_and_experiments(served: Served) -> None:
+    task_id = a_task(served, started=True)
+    tried(served, task_id, 1, **measured(2.0, 7.0))
+    served.call("POST", f"/tasks/{task_id}/cancel")
+    with following(served.raw_connection, StreamClient, "topics=tasks&after=0") as client:
+        told = [client.next() for _ in range(5)]
+    assert [event["what"] for event in told] == [
+        "created", "started", "experiment_created", "experiment_ended", "cancelled",
+    ]  # fmt: skip
+    (row,) = told[3]["rows"]
+    (listed,) = served.call("GET", f"/tasks/{task_id}/experiments").data["experiments"]
+    assert row == listed
+    assert told[4]["rows"][0]["status"] == "cancelled"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a server of root's has tokens of other users")
+def test_variables_of_servers_are_in_the_command_for_those_alone_who_may_see_them(served: Served) -> None:
+    token = served.call("POST", "/tokens", {"user": NOBODY}).data["token"]
+    task_id = a_task(served, started=True, deployment_mode="docker", env={"SECRET_KEY": "secret-value"})
+    tried(served, task_id, 1, **measured(1.0, 2.0))
+    paths = [f"/tasks/{task_id}/{path}" for path in ("findings", "export/submit", "export/yaml")]
+    own = [served.call("GET", path).body.decode() for path in paths]
+    theirs = [served.call_tcp("GET", path, token=token).body.decode() for path in paths]
+    assert ["secret-value" in text for text in own] == [True] * 3
+    assert ["secret-value" in text for text in theirs] == [False] * 3
+    assert all("corral " in text for text in theirs)
+
+
+LOG_LINE = "Loading /data/of/alice with the key k-123"
+
+
+def test_lines_of_a_servers_log_are_told_to_those_alone_who_may_read_it(served: Served) -> None:
+    token = served.call("POST", "/tokens", {"user": NOBODY}).data["token"]
+    error = f"the server died; its last lines:\n{LOG_LINE}"
+    task_id = a_task(served, started=True)
+    tried(served, task_id, 1, status="failed", error_message=error)
+    served.call("POST", f"/tasks/{task_id}/end", {"status": "failed", "error_message": f"none succeeded: {error}"})
+    (experiment,) = served.call("GET", f"/experiments?task={task_id}").data["experiments"]
+    paths = [f"/experiments/{experiment['id']}", f"/experiments?task={task_id}", f"/tasks/{task_id}/experiments"]
+    paths += [f"/tasks/{task_id}", f"/tasks/{task_id}/export/csv", f"/api/tasks/{task_id}"]
+    paths += [f"/api/experiments/{experiment['id']}", f"/api/experiments/task/{task_id}", "/api/experiments/"]
+    public = ["/tasks", f"/tasks/{task_id}/logs", "/api/tasks/", f"/api/tasks/{task_id}/logs"]
+    for path in paths + public:
+        own, others = served.call("GET", path), served.call_tcp("GET", path, token=token)
+        assert (own.status, others.status) == (200, 200), path
+        assert b"died; its last lines:" in others.body, path
+        assert LOG_LINE.encode() not in others.body, path
+        assert (LOG_LINE.encode() in own.body) == (path in paths), path
+
+
+def test_a_task_of_a_cluster_with_a_runtime_of_its_own_has_findings_and_a_command_too(served: Served) -> None:
+    task_id = a_task(served, started=True, deployment_mode="ome", base_runtime="of-our-own", env={})
+    tried(served, task_id, 1, **measured(1.0, 2.0))
+    assert served.call("GET", f"/tasks/{task_id}/findings").data["command"].startswith("corral deploy llama ")
+    assert served.call("GET", f"/tasks/{task_id}/export/submit").body.startswith(b"corral deploy ")
+
+
+@pytest.mark.parametrize("parameters", [
+    {f"p{i}": [1, 2] for i in range(1500)},
+    {"tp-size": list(range(5000))},
+    {"tp-size": {"type": "choice", "values": list(range(5000))}},
+], ids=["many parameters", "many values", "many values of a choice"])  # fmt: skip
+def test_a_task_of_too_many_parameters_is_refused_before_its_combinations_are_looked_at(
+    served: Served, parameters: dict[str, Any]
+) -> None:
+    for path in ("/tasks/estimate", "/tasks"):
+        refused = served.call("POST", path, {**TASK, "parameters": parameters})
+        assert (refused.status, refused.error["field"]) == (422, "parameters")
+
+
+def test_as_many_parameters_as_a_task_may_have_are_sized(served: Served) -> None:
+    parameters = {f"p{i}": list(range(40)) for i in range(64)}
+    assert served.call("POST", "/tasks/estimate", {**TASK, "parameters": parameters}).status == 200
