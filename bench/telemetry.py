@@ -71,7 +71,7 @@ def the_sampler() -> None:
     began_s, before_s = time.perf_counter(), time.process_time()
     time.sleep(SAMPLER_S)
     busy_pct = 100 * (time.process_time() - before_s) / (time.perf_counter() - began_s)
-    sampler.stop()
+    sampler.close()
     grown_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before_mib
     print(f"sampling 8 GPUs with {8 * PROCESSES_A_GPU} processes each second: {busy_pct:.2f} % of a core, "
           f"{grown_mib:.1f} MiB more, {len(observed)} observations of an idle machine "

@@ -28,7 +28,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The home of all that tests of this process start, so that none reads or writes the developer's.
 
-    Nor do commands buffer less than a user's, or compile what they import each time, because the developer's Python does.
+    Nor do commands buffer less than a user's, or compile each time what they import, because the developer's do.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONUNBUFFERED", raising=False)

@@ -13,13 +13,35 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.ports.host import Credentials, FileQuery
 from corral.core.ports.ledger import Decided
 from corral.core.ports.node import FileFinding, LogChunk
-from corral.host.node.mock.simulated_node import SimulatedNode
+from corral.host.node.mock.simulated_node import SimulatedHost, SimulatedLogs, SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from tests.api.world import PATIENCE_S, Served, World
 
 HUNG = "/hung/file/server"
 THREADS_OF_ALL_REQUESTS = 40
 """AnyIO's default."""
+
+
+class HungLogs(SimulatedLogs):
+    def __init__(self, node: "HungNode") -> None:
+        super().__init__(node)
+        self._hang = node.hang
+
+    def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
+        self._hang()
+        return LogChunk("", 0)
+
+
+class HungFiles(SimulatedHost):
+    def __init__(self, node: "HungNode") -> None:
+        super().__init__(node)
+        self._hang = node.hang
+
+    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
+        if FileQuery(directory=HUNG) not in queries:
+            return super().inspect(queries, who)
+        self._hang()
+        return ()
 
 
 class HungNode(SimulatedNode):
@@ -29,18 +51,9 @@ class HungNode(SimulatedNode):
         super().__init__(SimulatedRuntime(SystemClock()), SystemClock())
         self.answers = threading.Event()
         self.begun = threading.Semaphore(0)
+        self.parts |= {"logs": HungLogs(self), "host": HungFiles(self)}
 
-    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
-        if FileQuery(directory=HUNG) not in queries:
-            return super().inspect(queries, who)
-        self._hang()
-        return ()
-
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
-        self._hang()
-        return LogChunk("", 0)
-
-    def _hang(self) -> None:
+    def hang(self) -> None:
         self.begun.release()
         self.answers.wait(PATIENCE_S)
 

@@ -47,7 +47,7 @@ from corral.core.model.fact import ConditionObserved, JobChanged, NodeObserved
 from corral.core.model.home import Home
 from corral.core.model.jobs.job import ProcessIdentity
 from corral.core.ports.ledger import Decided
-from corral.core.ports.node import LogChunk, ProcessFound
+from corral.core.ports.node import ProcessFound
 from corral.core.scheduling.policy import POLICIES
 from corral.features.alerts.alert_access import AlertAccess
 from corral.features.building import BuiltFeatures, CoreDoors
@@ -55,7 +55,7 @@ from corral.features.channels.delivery import Delivery
 from corral.features.feature_list import features, slices
 from corral.history.file import HistoryFile
 from corral.host.node.files.job_logs import JobLogs
-from corral.host.node.mock.simulated_node import SimulatedNode
+from corral.host.node.mock.simulated_node import SimulatedHost, SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from corral.sim.faults.live_server import QuietHub
 from corral.sim.replays.replay_process import ReplayProcess
@@ -70,23 +70,19 @@ TOKEN = "a-token-of-sufficient-length"
 UUIDS = ("GPU-00000000-0000-0000-0000-000000000000", "GPU-11111111-1111-1111-1111-111111111111")
 
 
-class NodeOfThisHost(SimulatedNode):
-    """Runs nothing, and has the processes and the job logs of this host, as far as routes ask about them."""
-
-    def __init__(self, home: Home) -> None:
-        super().__init__(SimulatedRuntime(SystemClock()), SystemClock())
-        self._logs = JobLogs(home.logs)
-
+class ProcessesOfThisHost(SimulatedHost):
     def process(self, pid: int) -> ProcessFound | None:
         if not Path(f"/proc/{pid}").exists():
             return None
         return ProcessFound(ProcessIdentity(pid, 1, "boot"), os.stat(f"/proc/{pid}").st_uid, (pid,))
 
-    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
-        return self._logs.written_since(job_id, rank, ago_s, mark)
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
-        return self._logs.read(job_id, rank, offset, max_bytes, mark)
+class NodeOfThisHost(SimulatedNode):
+    """Runs nothing, and has the processes and the job logs of this host, as far as routes ask about them."""
+
+    def __init__(self, home: Home) -> None:
+        super().__init__(SimulatedRuntime(SystemClock()), SystemClock())
+        self.parts |= {"logs": JobLogs(home.logs), "host": ProcessesOfThisHost(self)}
 
 
 class World:

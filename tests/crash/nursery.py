@@ -17,6 +17,7 @@ from typing import Any
 
 from corral.app import daemon
 from corral.core.ledger.database import Database
+from corral.host.node.agent_calls import METHODS, Method
 from corral.host.node.remote import RemoteNode
 from corral.host.runtimes.process.process_launches import ProcessLaunches
 
@@ -47,10 +48,16 @@ def arm(step: str, number: int, when: str) -> None:
 
         return counted_launch
 
+    call = RemoteNode._call
+    launched = counted(call)
+
+    def called_to_launch(node: RemoteNode, method: Method, *arguments: Any, **named: Any) -> Any:
+        return (launched if method is METHODS["launches.launch"] else call)(node, method, *arguments, **named)
+
     wrapped: dict[str, tuple[type, str, Callable[..., Any]]] = {
         "commit": (Database, "writing", counted_writing),
         "launch": (ProcessLaunches, "launch", counted(ProcessLaunches.launch)),
-        "member": (RemoteNode, "launch", counted(RemoteNode.launch)),
+        "member": (RemoteNode, "_call", called_to_launch),
     }
     owner, name, replacement = wrapped[step]
     setattr(owner, name, replacement)

@@ -18,7 +18,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import Submission
 from corral.core.ports.ledger import Decided
 from corral.core.ports.node import ProcessFound
-from corral.host.node.mock.simulated_node import SimulatedNode
+from corral.host.node.mock.simulated_node import SimulatedHost, SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from tests.core.control.strategies import box
 
@@ -113,11 +113,11 @@ def test_what_cannot_be_adopted_is_refused_with_the_reason(
     assert ledger.view().jobs == {}
 
 
-class MeetingNode(SimulatedNode):
+class MeetingHost(SimulatedHost):
     """Tells of its process once all nodes that `meet` waits for are being asked."""
 
-    def __init__(self, meet: threading.Barrier) -> None:
-        super().__init__(SimulatedRuntime(SystemClock()), SystemClock())
+    def __init__(self, node: SimulatedNode, meet: threading.Barrier) -> None:
+        super().__init__(node)
         self.meet = meet
 
     def process(self, pid: int) -> ProcessFound | None:
@@ -127,7 +127,10 @@ class MeetingNode(SimulatedNode):
 
 def test_all_nodes_are_asked_at_once_but_one_that_is_known_not_to_answer(ledger: SqlLedger) -> None:
     meet = threading.Barrier(3)
-    nodes = Nodes({name: MeetingNode(meet) for name in ("a", "silent", "b", "c")})
+    agents = {name: SimulatedNode(SimulatedRuntime(SystemClock()), SystemClock()) for name in ("a", "silent", "b", "c")}
+    for agent in agents.values():
+        agent.parts["host"] = MeetingHost(agent, meet)
+    nodes = Nodes(agents)
     view = ledger.view().advance([SilenceObserved("silent", Silence(1.0, "it has not answered"))])
     assert [one.identity.node for one in find_process(view, nodes, TRAINING)] == ["a", "b", "c"]
     nodes.close()

@@ -149,15 +149,15 @@ def test_commands_whose_output_nobody_asks_for_take_no_place(world: Inside) -> N
 
 def test_a_command_that_is_slow_to_begin_is_not_taken_for_one_that_nobody_wants(world: Inside) -> None:
     world.add()
-    begin = world.node.begin_exec
+    begin = world.node.executions.begin
 
     def slowly(exec_id: str, launch_id: str, command: InnerCommand) -> None:
         world.clock.advance(module.UNCLAIMED_S + 1)
-        world.node.begin_exec = begin  # type: ignore[method-assign]
+        world.node.executions.begin = begin  # type: ignore[method-assign]
         world.begin()
         begin(exec_id, launch_id, command)
 
-    world.node.begin_exec = slowly  # type: ignore[method-assign]
+    world.node.executions.begin = slowly  # type: ignore[method-assign]
     assert world.executions.follow("1", world.begin(), ALICE) is not None
 
 
@@ -176,7 +176,7 @@ def test_a_command_that_did_not_begin_takes_no_place(world: Inside, monkeypatch:
         raise NodeUnreachable("it does not answer")
 
     world.add()
-    monkeypatch.setattr(world.node, "begin_exec", fail)
+    monkeypatch.setattr(world.node.executions, "begin", fail)
     for _ in range(2 * MOST_OF_A_JOB):
         with pytest.raises(NodeUnreachable):
             world.begin()

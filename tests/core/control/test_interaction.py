@@ -25,7 +25,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.ports.ledger import Decided
 from corral.core.ports.node import InputTaken
-from corral.host.node.mock.simulated_node import SimulatedNode
+from corral.host.node.mock.simulated_node import SimulatedInputs, SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from tests.core.control.strategies import job
 from tests.core.lifecycle.taken_steps import place
@@ -34,18 +34,16 @@ ALICE, BOB, ROOT = Caller("alice"), Caller("bob"), Caller("root", admin=True)
 WAITING, OPEN, CLOSED = InputState.WAITING, InputState.OPEN, InputState.CLOSED
 
 
-class Node(SimulatedNode):
-    """A node whose launches take input in memory, `room` bytes of it at a time."""
+class InputsInMemory(SimulatedInputs):
+    """Takes `room` bytes at a time."""
 
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__(SimulatedRuntime(clock), clock)
+    def __init__(self) -> None:
         self.got = b""
         self.room = 100
         self.begun = True
         self.open = True
 
-    def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
-        self._called()
+    def write(self, launch_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
         if not self.begun:
             return None
         new = base64.b64decode(data)[len(self.got) - offset :][: self.room]
@@ -72,7 +70,8 @@ class World:
 
     def __init__(self, root: Path) -> None:
         self.clock = ManualClock(1000.0)
-        self.node = Node(self.clock)
+        self.node = SimulatedNode(SimulatedRuntime(self.clock), self.clock)
+        self.node.parts["inputs"] = self.taken = InputsInMemory()
         self.ledger = open_ledger(f"sqlite:///{root / 'ledger.db'}")
         attempts = Attempts(self.ledger, launches_of)
         nodes = Nodes({"box": self.node})
@@ -148,17 +147,17 @@ def test_a_reservation_is_sent_no_signal(world: World) -> None:
 
 def test_input_waits_for_the_job_then_goes_to_it_as_far_as_it_takes_it(world: World) -> None:
     world.add(stdin=True)
-    world.node.begun = False
+    world.taken.begun = False
     assert world.give(0, b"abc") == InputProgress(0, WAITING)
     assert not world.job.input_taken
-    world.node.begun = True
-    world.node.room = 2
+    world.taken.begun = True
+    world.taken.room = 2
     assert world.give(0, b"") == InputProgress(0, OPEN)
     assert not world.job.input_taken
     assert world.give(0, b"abc") == InputProgress(2, OPEN)
     assert world.job.input_taken
     assert world.give(2, b"c", end=True) == InputProgress(3, CLOSED)
-    assert world.node.got == b"abc"
+    assert world.taken.got == b"abc"
 
 
 def test_input_is_for_the_users_own_jobs_that_take_some(world: World) -> None:
@@ -167,7 +166,7 @@ def test_input_is_for_the_users_own_jobs_that_take_some(world: World) -> None:
         world.give(0, b"abc", caller=BOB)
     with pytest.raises(Refused):
         world.give(-1, b"abc")
-    assert world.node.got == b""
+    assert world.taken.got == b""
     assert world.give(0, b"abc", caller=ROOT).offset == 3
 
 

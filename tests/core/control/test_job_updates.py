@@ -234,10 +234,10 @@ def test_a_node_that_knows_no_other_time_limits_loses_nothing_but_those(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(launch_id: str, time_limit_s: float) -> None:
-        raise Refused("'set_time_limit' is not a call of an agent", field="call")
+        raise Refused("'launches.set_time_limit' is not a call of an agent", field="call")
 
     job_id = served.running(served.submit(TRUE), on("a", 0))
-    monkeypatch.setattr(served.nodes["a"], "set_time_limit", refuse)
+    monkeypatch.setattr(served.nodes["a"].launches, "set_time_limit", refuse)
     update(served, job_id, time_limit_s=60.0)
     until(lambda: "not a call" in str(served.dispatcher.trouble(f"{job_id}.1")))
     served.dispatcher.recheck()

@@ -72,13 +72,13 @@ def test_a_node_is_told_which_devices_are_held_though_its_inventory_has_come_onl
     assert early.launches[0].uses == ()
 
     held: list[Launch] = []
-    reconcile = cluster.nodes["a"].reconcile
+    reconcile = cluster.nodes["a"].launches.reconcile
 
     def told(launches: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
         held.extend(launches)
         return reconcile(launches, waiting)
 
-    cluster.nodes["a"].reconcile = told  # type: ignore[method-assign, assignment]
+    cluster.nodes["a"].launches.reconcile = told  # type: ignore[method-assign, assignment]
     with busy_ledger(cluster):
         cluster.ledger.observe([NodeObserved(inventory)])
         cluster.recovery.node_returned("a", 1)
@@ -259,7 +259,7 @@ def test_a_node_that_reports_of_other_launches_than_it_was_asked_for_is_not_beli
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.run(1, on("a", 0))
-    monkeypatch.setattr(cluster.nodes["a"], "reports", lambda launch_ids: Reports(0.0, ()))
+    monkeypatch.setattr(cluster.nodes["a"].launches, "reports", lambda launch_ids: Reports(0.0, ()))
     with pytest.raises(BackendFailed, match=r"node a reports of other launches than 1\.1"):
         cluster.dispatcher.read(cluster.nodes["a"], cluster.dispatcher.attempts.on("a"))
 

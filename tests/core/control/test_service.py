@@ -377,7 +377,7 @@ def log_of(served: Served, node: str) -> None:
         end = offset + max_bytes
         return LogChunk(base64.b64encode(text[offset:end]).decode(), len(text))
 
-    served.nodes[node].read_log = read_log  # type: ignore[method-assign]
+    served.nodes[node].logs.read = read_log  # type: ignore[method-assign]
 
 
 def test_each_members_log_is_read_on_its_own_node_also_after_the_end(served: Served) -> None:
@@ -414,7 +414,7 @@ def test_an_array_has_no_log_of_its_own_and_an_element_of_it_is_named(served: Se
 
 def test_why_a_job_failed_is_told_to_those_who_may_read_its_log(served: Served) -> None:
     text = base64.b64encode(b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB\n").decode()
-    served.nodes["a"].read_log = lambda job_id, rank, offset, max_bytes, mark: LogChunk(text, 77)  # type: ignore[method-assign]
+    served.nodes["a"].logs.read = lambda job_id, rank, offset, max_bytes, mark: LogChunk(text, 77)  # type: ignore[method-assign]
     job_id = served.ended(served.submit(), on("a", 0), exit_code=1)
     diagnosis = served.service.explanations.with_log_end(job_id, ALICE).diagnosis
     assert diagnosis is not None

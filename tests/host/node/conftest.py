@@ -20,7 +20,6 @@ from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.tenant import Tenant
 from corral.core.model.runs.launch import DeviceUse, Launch, LaunchPhase, LaunchReport
-from corral.core.ports.node import NodeAgent
 from corral.host.node.local import LocalNode
 from corral.host.node.remote import RemoteNode
 
@@ -62,9 +61,9 @@ class Host:
         self.mock.write_text(MOCK)
         home.config_file.write_text(CONFIG)
         self.node = self.start()
-        self.node.reconcile((), ())
+        self.node.launches.reconcile((), ())
 
-    def start(self) -> NodeAgent:
+    def start(self) -> LocalNode | RemoteNode:
         """Start the agent."""
         clock = SystemClock(self.home.clock_file)
         self.node = LocalNode(self.home, load_settings(self.home.config_file), clock, mock=self.mock, name="here")
@@ -75,7 +74,7 @@ class Host:
         self.node.close()
 
     def report(self, launch_id: str) -> LaunchReport:
-        return self.node.reports((launch_id,)).reports[0]
+        return self.node.launches.reports((launch_id,)).reports[0]
 
     def phase(self, launch_id: str) -> LaunchPhase:
         return self.report(launch_id).phase
@@ -100,7 +99,7 @@ class RemoteHost(Host):
     def socket(self) -> Path:
         return self.home.root / "agent" / "agent.sock"
 
-    def start(self) -> NodeAgent:
+    def start(self) -> LocalNode | RemoteNode:
         command = [sys.executable, "-m", "corral.host.node.agent", "--home", str(self.home.root), "--node", "here"]
         self.agent = subprocess.Popen(
             [*command, "--socket", str(self.socket), "--mock", str(self.mock)], stderr=subprocess.DEVNULL
@@ -111,7 +110,7 @@ class RemoteHost(Host):
 
     def answers(self) -> bool:
         try:
-            self.node.news(0, 0.0)
+            self.node.news.since(0, 0.0)
         except NodeUnreachable:
             assert self.agent.poll() is None, "the agent has ended"
             return False
@@ -133,7 +132,7 @@ def home() -> Iterator[Home]:
 
 def ended(host: Host) -> None:
     """End the agent once everything that it launched is ended."""
-    host.node.reconcile((), ())
+    host.node.launches.reconcile((), ())
     until(lambda: not any(host.home.launches.iterdir()), "every launch is ended")
     until(lambda: not any(host.home.scratch.iterdir()), "all scratch is removed")
     host.end()

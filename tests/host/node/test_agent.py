@@ -17,10 +17,11 @@ import pytest
 from corral.core.model.errors import BackendFailed, NodeUnreachable, NotFound, Refused
 from corral.core.model.home import Home
 from corral.core.model.runs.launch import LaunchPhase
-from corral.core.ports.node import NodeAgent, SliceChange
+from corral.core.ports.node import HostAccess, InnerCommands, Inputs, Launches, Logs, NodeAgent, NodeNews, SliceChange
 from corral.host.node.agent import MOST_CONNECTIONS, AgentServer
-from corral.host.node.protocol import GREETING, MAX_FRAME_BYTES, METHODS, VERSION, receive, send
-from corral.host.node.remote import RemoteNode
+from corral.host.node.agent_calls import METHODS
+from corral.host.node.protocol import GREETING, MAX_FRAME_BYTES, VERSION, receive, send
+from corral.host.node.remote import TAKES_S, RemoteNode
 from tests.host.node.conftest import EVENT_S, RemoteHost, a_launch, until
 from tests.thread_signal import signal_another_thread
 
@@ -56,19 +57,28 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
+PARTS = {
+    "news": NodeNews, "launches": Launches, "logs": Logs, "inputs": Inputs, "executions": InnerCommands,
+    "host": HostAccess,
+}  # fmt: skip
+
+
 def test_every_call_of_the_port_but_close_goes_over_the_socket() -> None:
-    assert {*METHODS, "close"} == {name for name in vars(NodeAgent) if not name.startswith("_")}
+    assert {*PARTS, "close"} == {name for name in vars(NodeAgent) if not name.startswith("_")}
+    calls = {f"{part}.{name}" for part, port in PARTS.items() for name in vars(port) if not name.startswith("_")}
+    assert set(METHODS) == calls
+    assert TAKES_S.keys() <= calls
 
 
 def test_an_agent_that_hangs_fails_a_call_at_its_deadline_and_answers_the_next_when_it_goes_on(
     remote: RemoteHost,
 ) -> None:
     impatient = RemoteNode(remote.socket, patience_s=0.2)
-    impatient.reports(())
+    impatient.launches.reports(())
     with stopped(remote.agent.pid):
         began = time.monotonic()
         with pytest.raises(NodeUnreachable, match=r"did not answer within 0\.2 s"):
-            impatient.reports(())
+            impatient.launches.reports(())
         assert time.monotonic() - began < EVENT_S / 2
     until(lambda: _answers(impatient), "the agent answers again")
     impatient.close()
@@ -76,11 +86,11 @@ def test_an_agent_that_hangs_fails_a_call_at_its_deadline_and_answers_the_next_w
 
 def test_a_call_that_was_given_up_while_the_agent_hung_is_never_done(remote: RemoteHost) -> None:
     impatient = RemoteNode(remote.socket, patience_s=0.2)
-    impatient.reports(())
+    impatient.launches.reports(())
     with stopped(remote.agent.pid), pytest.raises(NodeUnreachable):
-        impatient.launch(a_launch(1, "sleep", "600"))
+        impatient.launches.launch(a_launch(1, "sleep", "600"))
     until(lambda: _answers(impatient), "the agent answers again")
-    remote.node.launch(a_launch(2, "sleep", "600"))
+    remote.node.launches.launch(a_launch(2, "sleep", "600"))
     remote.wait("2.1", LaunchPhase.RUNNING)
     assert remote.phase("1.1") is LaunchPhase.UNKNOWN
     impatient.close()
@@ -88,27 +98,27 @@ def test_a_call_that_was_given_up_while_the_agent_hung_is_never_done(remote: Rem
 
 def _answers(node: NodeAgent) -> bool:
     try:
-        node.reports(())
+        node.launches.reports(())
     except BackendFailed:
         return False
     return True
 
 
 def test_an_agent_that_is_gone_fails_every_call_and_the_next_one_is_found(remote: RemoteHost) -> None:
-    remote.node.reports(())
+    remote.node.launches.reports(())
     remote.agent.terminate()
     assert remote.agent.wait(EVENT_S) == 0
     with pytest.raises(NodeUnreachable, match="cannot be spoken to"):
-        remote.node.reports(())
+        remote.node.launches.reports(())
     kept = remote.node
     remote.start()
-    kept.reports(())
+    kept.launches.reports(())
     kept.close()
 
 
 def test_an_agent_that_was_killed_leaves_its_launches_to_the_next(remote: RemoteHost) -> None:
     launch = a_launch(1, "sleep", "600")
-    remote.node.launch(launch)
+    remote.node.launches.launch(launch)
     remote.wait("1.1", LaunchPhase.RUNNING)
     remote.agent.kill()
     remote.agent.wait()
@@ -118,19 +128,19 @@ def test_an_agent_that_was_killed_leaves_its_launches_to_the_next(remote: Remote
 
 
 def test_a_long_poll_holds_up_no_other_call(remote: RemoteHost) -> None:
-    waiting = threading.Thread(target=remote.node.news, args=(2**40, EVENT_S), daemon=True)
+    waiting = threading.Thread(target=remote.node.news.since, args=(2**40, EVENT_S), daemon=True)
     waiting.start()
-    remote.node.reports(())
-    remote.node.rendezvous("1.1")
-    remote.node.forget("1.1", False)
+    remote.node.launches.reports(())
+    remote.node.launches.rendezvous("1.1")
+    remote.node.launches.forget("1.1", keep_scratch=False)
 
 
 def test_an_error_has_the_class_and_the_field_that_it_was_raised_with(remote: RemoteHost) -> None:
     with pytest.raises(Refused, match="is not a signal") as refused:
-        remote.node.signal("1.1", "NONSENSE")
+        remote.node.launches.signal("1.1", "NONSENSE")
     assert refused.value.field == "name"
     with pytest.raises(NotFound, match="no device nowhere") as absent:
-        remote.node.change_slices("nowhere", SliceChange())
+        remote.node.host.change_slices("nowhere", SliceChange())
     assert absent.value.field == "device"
 
 
@@ -150,28 +160,30 @@ def test_garbage_is_refused_without_harm(remote: RemoteHost, garbage: bytes) -> 
         connection.sendall(garbage)
         assert receive(connection)["error"] == "Refused"
         assert hung_up(connection)
-    remote.node.reports(())
+    remote.node.launches.reports(())
 
 
 @pytest.mark.parametrize(
     "message",
     [
         {"call": "close", "arguments": {}},
-        {"call": "__init__", "arguments": {}},
-        {"call": ["stop"], "arguments": {}},
-        {"call": "stop"},
-        {"call": "stop", "arguments": {"launch_id": 7}},
-        {"call": "stop", "arguments": {"launch_id": "1.1", "more": 1}},
-        {"call": "launch", "arguments": {"launch": {"allocation_id": "1.1"}}},
-        {"call": "read_log", "arguments": {"job_id": "../1", "rank": 0, "offset": 0, "max_bytes": 9, "mark": ""}},
-        {"call": "read_log", "arguments": {"job_id": "1", "rank": -1, "offset": 0, "max_bytes": 9, "mark": ""}},
+        {"call": "launches", "arguments": {}},
+        {"call": "news.close", "arguments": {}},
+        {"call": "launches.__init__", "arguments": {}},
+        {"call": ["launches.stop"], "arguments": {}},
+        {"call": "launches.stop"},
+        {"call": "launches.stop", "arguments": {"launch_id": 7}},
+        {"call": "launches.stop", "arguments": {"launch_id": "1.1", "more": 1}},
+        {"call": "launches.launch", "arguments": {"launch": {"allocation_id": "1.1"}}},
+        {"call": "logs.read", "arguments": {"job_id": "../1", "rank": 0, "offset": 0, "max_bytes": 9, "mark": ""}},
+        {"call": "logs.read", "arguments": {"job_id": "1", "rank": -1, "offset": 0, "max_bytes": 9, "mark": ""}},
     ],
 )
 def test_what_is_no_call_is_refused_and_the_connection_goes_on(remote: RemoteHost, message: dict[str, object]) -> None:
     with connected(remote) as connection:
         send(connection, message)
         assert receive(connection)["error"] == "Refused"
-        send(connection, {"call": "reports", "arguments": {"launch_ids": []}})
+        send(connection, {"call": "launches.reports", "arguments": {"launch_ids": []}})
         assert receive(connection)["result"]["reports"] == []
 
 
@@ -179,16 +191,16 @@ def test_what_is_no_call_is_refused_and_the_connection_goes_on(remote: RemoteHos
 def test_what_is_no_launch_id_is_refused_by_every_call_and_the_agent_goes_on(remote: RemoteHost, name: str) -> None:
     node = remote.node
     for call in (
-        lambda: node.forget(name, False),
-        lambda: node.stop(name),
-        lambda: node.signal(name, "TERM"),
-        lambda: node.declare_lost(name, False),
-        lambda: node.reports((name,)),
-        lambda: node.rendezvous(name),
+        lambda: node.launches.forget(name, keep_scratch=False),
+        lambda: node.launches.stop(name),
+        lambda: node.launches.signal(name, "TERM"),
+        lambda: node.launches.declare_lost(name, ran=False),
+        lambda: node.launches.reports((name,)),
+        lambda: node.launches.rendezvous(name),
     ):
         with pytest.raises(Refused, match="is not the id of a launch"):
             call()
-    assert node.reports(("4_2.1-3",)).reports[0].phase is LaunchPhase.UNKNOWN
+    assert node.launches.reports(("4_2.1-3",)).reports[0].phase is LaunchPhase.UNKNOWN
 
 
 def test_connections_have_a_bound_and_those_that_are_closed_count_no_more(remote: RemoteHost) -> None:
@@ -197,7 +209,7 @@ def test_connections_have_a_bound_and_those_that_are_closed_count_no_more(remote
     one_more = RemoteNode(remote.socket)
     # Not that the call failed: what it asked for, such as a launch, is tried again.
     with pytest.raises(NodeUnreachable, match="which is the most"):
-        one_more.reports(())
+        one_more.launches.reports(())
     for connection in held:
         connection.close()
     until(lambda: _answers(one_more), "there is room again")
@@ -255,13 +267,14 @@ def test_an_agent_of_another_version_is_told_apart_in_words(home: Home) -> None:
 
     threading.Thread(target=greet, daemon=True).start()
     with pytest.raises(NodeUnreachable, match="install the same Corral on both hosts"):
-        RemoteNode(path).reports(())
+        RemoteNode(path).launches.reports(())
     listener.close()
 
 
 def test_a_call_that_breaks_an_agent_in_a_way_that_nobody_foresaw_is_an_error_of_that_call_alone(home: Home) -> None:
     class Broken:
-        def reports(self, launch_ids: tuple[str, ...]) -> None:
+        @property
+        def launches(self) -> None:
             raise ZeroDivisionError("nobody foresaw this")
 
         def close(self) -> None:
@@ -272,9 +285,9 @@ def test_a_call_that_breaks_an_agent_in_a_way_that_nobody_foresaw_is_an_error_of
     serving.start()
     node = RemoteNode(home.root / "a" / "agent.sock")
     with pytest.raises(BackendFailed, match="nobody foresaw this"):
-        node.reports(())
+        node.launches.reports(())
     with pytest.raises(BackendFailed, match="nobody foresaw this"):
-        node.reports(())
+        node.launches.reports(())
     node.close()
     server.stop()
     serving.join(EVENT_S)

@@ -51,8 +51,8 @@ def test_jobs_of_an_agent_that_lost_its_server_end_where_the_site_wants_so_and_t
     host.end()
     home.config_file.write_text(f"{CONFIG}on_isolation: stop\nnode_silent_after: 1s\nnode_gone_after: 4s\n")
     host.start()
-    host.node.reconcile((), ())
-    host.node.launch(a_launch(1, "sleep", "600"))
+    host.node.launches.reconcile((), ())
+    host.node.launches.launch(a_launch(1, "sleep", "600"))
     host.wait("1.1", LaunchPhase.RUNNING)
     # Whoever asks for a report has called, so only the log is looked at.
     until(lambda: "not heard from its server for 4s" in host.log("1"), "the job is ended")

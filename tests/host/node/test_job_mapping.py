@@ -200,15 +200,15 @@ def host(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
 def test_a_node_tells_of_a_launch_from_its_start_to_its_end_and_over_a_restart(host: Host) -> None:
     directory = host.home.root / "jobs" / "here"
     launch = a_launch(17, "sleep", "100", uuid="GPU-0")
-    host.node.launch(launch)
+    host.node.launches.launch(launch)
     host.wait(launch.id, LaunchPhase.RUNNING)
     assert told(directory) == {"0": "17\n"}
     host.end()
     (directory / "1").write_text("16\n")
     host.start()
-    host.node.reconcile((launch,), ())
+    host.node.launches.reconcile((launch,), ())
     assert told(directory) == {"0": "17\n"}
-    host.node.stop(launch.id)
+    host.node.launches.stop(launch.id)
     until(lambda: host.phase(launch.id).over, "it ends")
-    host.node.forget(launch.id, False)
+    host.node.launches.forget(launch.id, keep_scratch=False)
     assert told(directory) == {}

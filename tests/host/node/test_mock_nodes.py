@@ -9,7 +9,6 @@ import pytest
 from corral.core.model.errors import NodeUnreachable
 from corral.core.model.home import Home
 from corral.core.model.runs.launch import LaunchPhase
-from corral.core.ports.node import NodeAgent
 from corral.host.node.mock.mock_nodes import MockNodes
 from corral.host.node.remote import RemoteNode
 from tests.host.node.conftest import CONFIG, a_launch, until
@@ -26,7 +25,7 @@ class Cluster:
         home.config_file.write_text(CONFIG)
         self.describe(a="", b="")
         self.nodes = MockNodes(home, self.path)
-        self.agents = dict(self.nodes.start())
+        self.agents = self.nodes.start()
         self.left: list[str] = []
         self.nodes.watch(self.agents.__setitem__, self.left.append)
 
@@ -36,13 +35,18 @@ class Cluster:
         draft.write_text("".join(NODE.format(name=name, fault=fault) for name, fault in faults.items()))
         draft.rename(self.path)
 
-    def agent(self, name: str, patience_s: float = 0.3) -> NodeAgent:
+    def epoch(self, name: str) -> str:
+        news = self.agents[name].news
+        assert news is not None
+        return news.since(0, 0.0).epoch
+
+    def agent(self, name: str, patience_s: float = 0.3) -> RemoteNode:
         return RemoteNode(self.home.root / "nodes" / name / "agent.sock", patience_s=patience_s)
 
     def answers(self, name: str) -> bool:
         agent = self.agent(name)
         try:
-            agent.reports(())
+            agent.launches.reports(())
         except NodeUnreachable:
             return False
         else:
@@ -51,13 +55,13 @@ class Cluster:
             agent.close()
 
     def phase(self, name: str, launch_id: str) -> LaunchPhase:
-        return self.agents[name].reports((launch_id,)).reports[0].phase
+        return self.agents[name].launches.reports((launch_id,)).reports[0].phase
 
     def run(self, name: str) -> int:
         """A job on the node; its pid."""
         pid_file = self.home.root / f"pid-{name}"
-        self.agents[name].reconcile((), ())
-        self.agents[name].launch(
+        self.agents[name].launches.reconcile((), ())
+        self.agents[name].launches.launch(
             a_launch(1, "sh", "-c", f"echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}; sleep 600")
         )
         until(pid_file.exists, "the job runs")
@@ -100,9 +104,9 @@ def test_a_node_that_is_gone_takes_its_jobs_with_it_and_leaves_no_word_of_their_
 
 def test_an_agent_that_dies_is_started_again_and_its_job_goes_on(cluster: Cluster) -> None:
     pid = cluster.run("a")
-    epoch = cluster.agents["a"].news(0, 0.0).epoch
+    epoch = cluster.epoch("a")
     os.kill(cluster.nodes.pid("a"), signal.SIGKILL)
-    until(lambda: cluster.answers("a") and cluster.agents["a"].news(0, 0.0).epoch != epoch, "another agent is there")
+    until(lambda: cluster.answers("a") and cluster.epoch("a") != epoch, "another agent is there")
     assert runs(pid)
     assert cluster.phase("a", "1.1") is LaunchPhase.RUNNING
 

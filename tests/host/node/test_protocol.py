@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.core.model.errors import BackendFailed, CorralError, Forbidden, NodeUnreachable, Refused
-from corral.host.node.protocol import MAX_FRAME_BYTES, METHODS, BadFrame, Closed, error_of, plain_error, receive, send
+from corral.host.node.agent_calls import METHODS
+from corral.host.node.protocol import MAX_FRAME_BYTES, BadFrame, Closed, error_of, plain_error, receive, send
 from corral.wire import MAX_FLOAT, MAX_INTEGER, from_plain, to_plain
 
 st.register_type_strategy(float, st.floats(-MAX_FLOAT, MAX_FLOAT))
 st.register_type_strategy(int, st.integers(-MAX_INTEGER, MAX_INTEGER))
 
 KINDS = {
-    f"{method.name} {what}": kind
+    f"{method} {what}": kind
     for method in METHODS.values()
     for what, kind in (*method.parameters.items(), ("result", method.result))
     if kind is not type(None) and "FileFinding" not in str(kind)

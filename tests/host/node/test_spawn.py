@@ -55,7 +55,7 @@ def test_each_node_has_an_agent_of_its_own(spawner: AgentSpawner) -> None:
     found = {}
     for path in spawner.start(["a", "b"]).values():
         node = RemoteNode(path)
-        told = node.news(0, EVENT_S).node
+        told = node.news.since(0, EVENT_S).node
         assert told is not None
         found[told.name] = [device.uuid for device in told.devices]
         node.close()
@@ -79,15 +79,15 @@ def test_an_agent_that_lives_is_left_as_it_is_and_one_that_died_is_started_again
 
 def test_jobs_find_their_server_and_outlive_their_agent(spawner: AgentSpawner, home: Home) -> None:
     node = RemoteNode(spawner.start(["a"])["a"])
-    node.reconcile((), ())
-    node.launch(a_launch(1, "sh", "-c", 'echo "$CORRAL_HOME"; sleep 600'))
+    node.launches.reconcile((), ())
+    node.launches.launch(a_launch(1, "sh", "-c", 'echo "$CORRAL_HOME"; sleep 600'))
     log = home.root / "nodes" / "a" / "logs" / "1.log"
     until(lambda: log.exists() and f"{home.root}\n" in log.read_text(), "the job tells where its server is")
     node.close()
     spawner.end("a")
     node = RemoteNode(spawner.start(["a"])["a"])
-    assert node.reports(("1.1",)).reports[0].phase is LaunchPhase.RUNNING
-    assert node.reconcile((), ()).unknown == ("1.1",)
+    assert node.launches.reports(("1.1",)).reports[0].phase is LaunchPhase.RUNNING
+    assert node.launches.reconcile((), ()).unknown == ("1.1",)
     until(lambda: not any((log.parent.parent / "launches").iterdir()), "the job is ended")
     node.close()
 
@@ -100,10 +100,10 @@ def test_a_job_of_another_user_has_its_scratch_whatever_the_umask_of_the_server(
     node = RemoteNode(spawner.start(["a"])["a"])
     launch = a_launch(1, "sh", "-c", 'touch "$CORRAL_SCRATCH/mine"', uuid="GPU-a")
     spec = replace(launch.job.spec, uid=NOBODY, gid=NOBODY)
-    node.reconcile((), ())
-    node.launch(replace(launch, job=replace(launch.job, spec=spec)))
-    until(lambda: node.reports(("1.1",)).reports[0].phase in OVER, "the job ends")
-    assert node.reports(("1.1",)).reports[0].exit_code == 0
+    node.launches.reconcile((), ())
+    node.launches.launch(replace(launch, job=replace(launch.job, spec=spec)))
+    until(lambda: node.launches.reports(("1.1",)).reports[0].phase in OVER, "the job ends")
+    assert node.launches.reports(("1.1",)).reports[0].exit_code == 0
     node.close()
 
 
@@ -154,7 +154,7 @@ def test_an_agent_that_hangs_as_its_server_is_killed_gives_way_to_the_next(home:
         server.kill()
     with closing(AgentSpawner(home, mock=home.root / "mock.toml", config=home.config_file)) as spawner:
         node = RemoteNode(spawner.start(["a"])["a"])
-        assert node.news(0, EVENT_S).node is not None
+        assert node.news.since(0, EVENT_S).node is not None
         node.close()
     assert ended(hung)
     os.close(hung)

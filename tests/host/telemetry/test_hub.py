@@ -39,7 +39,11 @@ class ScriptedAgent:
         self.failing = False
         self.asked_after: list[int] = []
 
-    def news(self, after: int, timeout_s: float) -> News:
+    @property
+    def news(self) -> "ScriptedAgent":
+        return self
+
+    def since(self, after: int, timeout_s: float) -> News:
         with self.changed:
             self.asked_after.append(after)
             if not self.hung and not self.failing:
@@ -93,7 +97,7 @@ class ScriptedFeed:
             return FeedNews()
 
     def tell(self, *agents: ScriptedAgent, quiet: Collection[str] = (), **silent: str) -> None:
-        news = {agent.node.name: agent.news(0, 0.0) for agent in agents}
+        news = {agent.node.name: agent.since(0, 0.0) for agent in agents}
         self.told.put(FeedNews(news, quiet, silent))
 
 

@@ -90,7 +90,7 @@ def start(listener: Listener) -> Iterator[Start]:
 
     yield start
     for sampled in started:
-        sampled.sampler.stop()
+        sampled.sampler.close()
 
 
 @pytest.fixture
@@ -292,7 +292,7 @@ def test_a_hot_gpu_is_unhealthy_until_it_has_cooled_down(
 
 def test_a_stopped_sampler_tells_nothing_more(start: Start, listener: Listener, path: Path) -> None:
     sampler = start(MockSource(path, SystemClock()))
-    sampler.sampler.stop()
+    sampler.sampler.close()
     told = list(listener.told)
     rewrite(path, ROW.format(uuid="a", extra="lost = true"))
     eventually(lambda: not sampler.sampler._thread.is_alive())

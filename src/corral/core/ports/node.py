@@ -160,16 +160,16 @@ class SliceChange:
     apply: bool = False
 
 
-class NodeAgent(Protocol):
-    """One host. Every call may be repeated, and none waits for a device, a daemon or a job.
+class NodeNews(Protocol):
+    """The changes on a node, for one listener."""
 
-    Raises BackendFailed if the host cannot do it. Its subclass NodeUnreachable means that the agent did not answer
-    within the call's deadline: the call may have been carried out.
-    """
-
-    def news(self, after: int, timeout_s: float) -> News:
+    def since(self, after: int, timeout_s: float) -> News:
         """Wait until there is something new after the sequence number, or the time is up. 0 asks for all there is."""
         ...
+
+
+class Launches(Protocol):
+    """The work on a node, from the question whether it can start to the end that is in the ledger."""
 
     def ready(self, uuids: tuple[str, ...]) -> Readiness:
         """Sample these devices now, and see whether a launch could be written down.
@@ -203,44 +203,46 @@ class NodeAgent(Protocol):
         ...
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Hold a launch to another time limit, as `corral.core.ports.runtime.Runtime.set_time_limit`."""
+        """Hold a launch to another time limit, as `corral.core.ports.runtime.Work.set_time_limit`."""
         ...
 
     def reports(self, launch_ids: tuple[str, ...]) -> Reports:
         """Return the present reports of these launches."""
         ...
 
-    def declare_lost(self, launch_id: str, ran: bool) -> bool:
-        """Take the claim of a launch so that it never runs; as `corral.core.ports.runtime.Runtime.declare_lost`."""
+    def declare_lost(self, launch_id: str, *, ran: bool) -> bool:
+        """Take the claim of a launch so that it never runs; as `corral.core.ports.runtime.Work.declare_lost`."""
         ...
 
-    def forget(self, launch_id: str, keep_scratch: bool) -> None:
+    def forget(self, launch_id: str, *, keep_scratch: bool) -> None:
         """Its end is in the ledger: release its devices, remove its record, and its scratch unless that is kept."""
         ...
 
-    def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
-        """Compare the resource files of jobs with their allocations and mend them. Return the faults, a sentence
-        each.
-        """
-        ...
 
-    def process(self, pid: int) -> ProcessFound | None:
-        """Return a running process, or None if there is none of that number."""
-        ...
+class Logs(Protocol):
+    """The logs of jobs."""
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
+    def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         """The log of a member of a job, from a byte on. `mark` is the job's (`log_mark`): no other's is given."""
         ...
 
-    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
+    def written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
         """Return the byte of a member's log from which on it was written in the last `ago_s` seconds, or a little
         earlier.
 
-        None if the times of the text are unknown. `mark` is as of `read_log`.
+        None if the times of the text are unknown. `mark` is as of `read`.
         """
         ...
 
-    def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+    def note(self, job_id: str, rank: int, line: str) -> None:
+        """Write a line of Corral's own into the log of a member of a job, for its user."""
+        ...
+
+
+class Inputs(Protocol):
+    """The input and the terminals of launches."""
+
+    def write(self, launch_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
         """Give a launch input from byte `offset` on, as much as it takes now; `data` is base64, of 64 KiB at most.
 
         Bytes that it already had are skipped, so that a call may be repeated. With `end` its input ends after these
@@ -248,38 +250,58 @@ class NodeAgent(Protocol):
         """
         ...
 
-    def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
+    def resize(self, launch_id: str, size: TerminalSize) -> None:
         """Set the size of a launch's terminal and notify its programs. Does nothing if it has no terminal (any
         more).
         """
         ...
 
-    def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
-        """Run a command inside a running launch, once for each `exec_id`, which the caller chooses.
+
+class InnerCommands(Protocol):
+    """The commands that run inside launches, by ids that the caller chooses."""
+
+    def begin(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
+        """Run a command inside a running launch, once for each `exec_id`.
 
         A command without questions for `node_executions.UNHEARD_S` is ended. Raises Conflict if the launch
         does not run, Refused if it takes no command.
         """
         ...
 
-    def write_exec(self, exec_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
-        """Give the command input, as `write_input`; None if there is no such command (any more)."""
+    def write(self, exec_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
+        """Give the command input, as `Inputs.write`; None if there is no such command (any more)."""
         ...
 
-    def resize_exec(self, exec_id: str, size: TerminalSize) -> None:
+    def resize(self, exec_id: str, size: TerminalSize) -> None:
         """Set the size of the command's terminal, if it has one."""
         ...
 
-    def read_exec(self, exec_id: str, after: int) -> ExecOutput | None:
-        """The piece of its output after number `after`, which may be repeated; None as of `write_exec`."""
+    def read(self, exec_id: str, after: int) -> ExecOutput | None:
+        """The piece of its output after number `after`, which may be repeated; None as of `write`."""
         ...
 
-    def end_exec(self, exec_id: str) -> None:
+    def end(self, exec_id: str) -> None:
         """End the command with all processes that it has started, and forget it: its caller is gone."""
         ...
 
-    def note(self, job_id: str, rank: int, line: str) -> None:
-        """Write a line of Corral's own into the log of a member of a job, for its user."""
+
+class HostAccess(Protocol):
+    """A machine itself, beside the launches on it: its processes, files and devices."""
+
+    def process(self, pid: int) -> ProcessFound | None:
+        """Return a running process, or None if there is none of that number."""
+        ...
+
+    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
+        """Return the findings with the rights of `who`; None means the agent's own. Questions that took too long are
+        left out.
+        """
+        ...
+
+    def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
+        """Compare the resource files of jobs with their allocations and mend them. Return the faults, a sentence
+        each.
+        """
         ...
 
     def notify(self, notification: Notification) -> bool:
@@ -290,18 +312,45 @@ class NodeAgent(Protocol):
         """
         ...
 
-    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
-        """Return the findings with the rights of `who`; None means the agent's own. Questions that took too long are
-        left out.
-        """
-        ...
-
     def change_slices(self, uuid: str, change: SliceChange) -> SlicePlan:
         """Cut or remove slices of a device, or show how. Return the plan and whether it was carried out.
 
         Raises Refused if the device has no room for them, Forbidden if the site lets nobody change slices, and
         BackendFailed if the vendor's program fails.
         """
+        ...
+
+
+class NodeAgent(Protocol):
+    """One host, by the parts that it is asked. A part is None where a node has nothing of the kind.
+
+    Every call of a part may be repeated, and none waits for a device, a daemon or a job. It raises BackendFailed if
+    the host cannot do it. The subclass NodeUnreachable means that the agent did not answer within the call's deadline:
+    the call may have been carried out.
+    """
+
+    @property
+    def news(self) -> NodeNews | None:
+        """None on a node whose engine has a feed for the news of all its nodes."""
+        ...
+
+    @property
+    def launches(self) -> Launches: ...
+
+    @property
+    def logs(self) -> Logs: ...
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """None where launches take no input."""
+        ...
+
+    @property
+    def executions(self) -> InnerCommands: ...
+
+    @property
+    def host(self) -> HostAccess | None:
+        """None where launches are all that is seen of the machine."""
         ...
 
     def close(self) -> None:

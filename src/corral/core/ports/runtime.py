@@ -65,8 +65,8 @@ class Execution(Protocol):
         ...
 
 
-class Runtime(Protocol):
-    """Runs work. Every call is idempotent by launch id and safe from any thread."""
+class Work(Protocol):
+    """Runs work, wherever that is. Every call is idempotent by launch id and safe from any thread."""
 
     def launch(self, launch: Launch) -> None:
         """Start the work, or raise BackendFailed; the outcome comes through `report`."""
@@ -98,12 +98,27 @@ class Runtime(Protocol):
         """
         ...
 
-    def launches(self) -> tuple[str, ...]:
-        """Launch ids of every launch that the runtime still has on record."""
-        ...
-
     def forget(self, launch_id: str) -> None:
         """Drop the record of a launch whose end is in the ledger."""
+        ...
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        """Run a command inside work that runs: as its user, with its environment, directory, limits and devices.
+
+        It ends with the work at the latest. Raises Refused for work that takes no command, BackendFailed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go; the work runs on."""
+        ...
+
+
+class Runtime(Work, Protocol):
+    """Runs work on a host, where its processes are seen."""
+
+    def launches(self) -> tuple[str, ...]:
+        """Launch ids of every launch that the runtime still has on record."""
         ...
 
     def pids(self, launch_id: str) -> frozenset[int]:
@@ -118,15 +133,4 @@ class Runtime(Protocol):
         """Return the marks by which the work's processes are recognized. Called at every look at the devices: it must
         be quick.
         """
-        ...
-
-    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Run a command inside work that runs: as its user, with its environment, directory, limits and devices.
-
-        It ends with the work at the latest. Raises Refused for work that takes no command, BackendFailed.
-        """
-        ...
-
-    def close(self) -> None:
-        """Let go; the work runs on."""
         ...

@@ -129,7 +129,11 @@ class Notifications:
         """Return True if the node has the notification or there is nothing to run, False if it must be tried again."""
         try:
             notification = self._notification(node, due)
-            return notification is None or self._nodes.agent(node).notify(notification)
+            if notification is None:
+                return True
+            if (host := self._nodes.agent(node).host) is None:
+                raise Refused(f"there is no host to run it on at node {node}; corral channel tells of ends instead")
+            return host.notify(notification)
         except NodeUnreachable:
             raise
         except Refused as refused:

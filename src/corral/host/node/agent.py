@@ -26,10 +26,11 @@ from corral.core.model.errors import BackendFailed, CorralError, Forbidden, Node
 from corral.core.model.home import SOCKET_PATH_BYTES, Home
 from corral.core.ports.node import NodeAgent
 from corral.event_log import log_to_stderr
+from corral.host.node.agent_calls import METHODS
 from corral.host.node.launches.isolation import IsolationWatch
 from corral.host.node.local import LocalNode
 from corral.host.node.mock.mock_faults import MockFaults
-from corral.host.node.protocol import GREETING, METHODS, VERSION, BadFrame, Closed, plain_error, receive, send
+from corral.host.node.protocol import GREETING, VERSION, BadFrame, Closed, plain_error, receive, send
 from corral.pid_file import only_process_of
 from corral.unix_peer import peer_of
 from corral.wire import to_plain
@@ -187,7 +188,7 @@ class AgentServer:
             if method is None:
                 raise Refused(f"{name!r:.60} is not a call of an agent", field="call")
             arguments = method.read_arguments(message.get("arguments"))
-            return {"result": to_plain(getattr(self._node, name)(**arguments))}
+            return {"result": to_plain(method.of(self._node)(**arguments))}
         except CorralError as error:
             return plain_error(error)
         except Exception as error:

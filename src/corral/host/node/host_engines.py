@@ -78,7 +78,7 @@ class _ThisHost:
         return str(self._home.log_of(job_id, rank))
 
     def start(self) -> Mapping[str, NodeAgent]:
-        found = self._node.news(0, 0.0).node
+        found = self._node.news.since(0, 0.0).node
         return {host_node().name if found is None else found.name: self._node}
 
     def on_record(self) -> tuple[str, ...]:

@@ -1,26 +1,22 @@
-"""The protocol between server and agent: frames of JSON, and the calls of `corral.core.ports.node.NodeAgent`.
+"""The protocol between server and agent: frames of JSON with the calls of `corral.host.node.agent_calls`.
 
 A frame is its length, four bytes with the highest first, and that many bytes of JSON. The agent greets a new connection
-with `{"corral-agent": VERSION, "node": NAME}`, or with an error. Then one call follows the other: `{"call": "stop",
-"arguments": {"launch_id": "4.1"}}` is answered with `{"result": ...}` or with `{"error": "Refused", "message": ...,
-"field": ...}`, named by the class that is raised again on the other side.
+with `{"corral-agent": VERSION, "node": NAME}`, or with an error. Then one call follows the other: `{"call":
+"launches.stop", "arguments": {"launch_id": "4.1"}}` is answered with `{"result": ...}` or with `{"error": "Refused",
+"message": ..., "field": ...}`, named by the class that is raised again on the other side.
 """
 
-import inspect
 import json
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, get_type_hints
+from collections.abc import Mapping
+from typing import Any
 
 from corral.core.model import errors
 from corral.core.model.errors import BackendFailed, CorralError, Refused
-from corral.core.ports.node import NodeAgent
-from corral.wire import from_plain, to_plain
 
-VERSION = 1
+VERSION = 2
 """The version of the protocol: it grows with changes that an older side would misunderstand."""
 
 GREETING = "corral-agent"
@@ -42,45 +38,6 @@ class BadFrame(Exception):
 
 class Closed(Exception):
     """The other side has closed the connection."""
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """One call, with the readers of its arguments and its result, by the type hints of the port."""
-
-    name: str
-    parameters: Mapping[str, Any]
-    result: Any
-
-    def plain_arguments(self, *values: Any) -> dict[str, Any]:
-        """The arguments, in their order, as plain data."""
-        return {name: to_plain(value) for name, value in zip(self.parameters, values, strict=True)}
-
-    def read_arguments(self, plain: Any) -> dict[str, Any]:
-        """The arguments that were sent. Raises Refused."""
-        if not isinstance(plain, dict) or plain.keys() != self.parameters.keys():
-            raise Refused(f"{self.name} takes {', '.join(self.parameters) or 'nothing'}", field="arguments")
-        return {name: from_plain(kind, plain[name], field=name) for name, kind in self.parameters.items()}
-
-    def read_result(self, plain: Any) -> Any:
-        """The result that was sent. Raises Refused."""
-        return None if self.result is type(None) else from_plain(self.result, plain, field="result")
-
-
-def _method(name: str, function: Callable[..., Any]) -> Method:
-    hints = get_type_hints(function)
-    parameters = {one: hints[one] for one in inspect.signature(function).parameters if one != "self"}
-    return Method(name, parameters, hints["return"])
-
-
-LOCAL = frozenset({"close"})
-"""Calls that each side handles itself."""
-
-METHODS: Mapping[str, Method] = {
-    name: _method(name, function)
-    for name, function in vars(NodeAgent).items()
-    if inspect.isfunction(function) and not name.startswith("_") and name not in LOCAL
-}
 
 
 def plain_error(error: CorralError) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from corral.core.model.errors import CorralError
 from corral.core.model.fact import ConditionObserved, Observation
 from corral.core.model.view import View
 from corral.core.ports.engine import FeedNews, NodeFeed
-from corral.core.ports.node import News, NodeAgent
+from corral.core.ports.node import News, NodeAgent, NodeNews
 from corral.core.ports.telemetry import NodeContact, NodeListener
 from corral.host.telemetry.node_silence import WatchedNode
 
@@ -158,7 +158,7 @@ class Hub:
     def _line(self, name: str, agent: NodeAgent) -> "_Line":
         title = name if self._several else None
         node = WatchedNode(name, self._clock, self._settings, view=self._view, observe=self._observe, title=title)
-        return _Line(node, agent, self._closing, poll_s=self._settings.node_silent_after_s / 2)
+        return _Line(node, agent.news, self._closing, poll_s=self._settings.node_silent_after_s / 2)
 
     def _line_of(self, node: str) -> "_Line | None":
         with self._lock:
@@ -194,13 +194,13 @@ class Hub:
 class _Line:
     """Asks one agent for news. After `start` it does so in a loop on a thread."""
 
-    def __init__(self, node: WatchedNode, agent: NodeAgent, closing: threading.Event, *, poll_s: float) -> None:
-        """`closing` is the hub's; `closed` ends only this line."""
+    def __init__(self, node: WatchedNode, news: NodeNews | None, closing: threading.Event, *, poll_s: float) -> None:
+        """`closing` is the hub's; `closed` ends only this line. Without `news` it is never asked."""
         self.node = node
         self.heard = False
         self.closed = False
         self._closing = closing
-        self._agent = agent
+        self._news = news
         self._poll_s = poll_s
         self._after = 0
         self._epoch = ""
@@ -212,7 +212,8 @@ class _Line:
 
     def ask(self, listener: NodeListener, timeout_s: float) -> None:
         """Ask once, and pass the news to the listener. Raises CorralError if there is no answer."""
-        news = self._agent.news(self._after, timeout_s)
+        assert self._news is not None
+        news = self._news.since(self._after, timeout_s)
         if self.closed:
             return
         restarted, self._epoch = news.epoch != self._epoch, news.epoch

@@ -61,7 +61,7 @@ class Sampler:
         self._look(min(_FIRST_LOOK_S, self._patience_s))
         self._thread.start()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Stop sampling; a hanging driver call is abandoned."""
         self._stopping.set()
         self._driver.close()

@@ -14,16 +14,13 @@ from corral.core.model.devices.device import DeviceSample, Node
 from corral.core.model.errors import NodeUnreachable
 from corral.core.model.runs.launch import Launch, LaunchPhase
 from corral.core.ports.node import Reconciled
-from corral.host.node.mock.simulated_node import SimulatedNode
-from corral.host.node.protocol import METHODS
+from corral.host.node.agent_calls import METHODS, CarriedAgent, Method
+from corral.host.node.mock.simulated_node import SimulatedLaunches, SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from corral.sim.faults.witness import Witness
 
 LINGER = 0.3
 """The fraction of launches that ignore an order to end and must be killed."""
-
-IN_HAND = ("launch", "stop", "declare_lost", "forget")
-"""Calls that an agent may have received as it was stopped, and carries out when it goes on."""
 
 
 class WitnessedRuntime(SimulatedRuntime):
@@ -81,6 +78,19 @@ class WitnessedRuntime(SimulatedRuntime):
             self._witness.ended(launch_id, exit_code)
 
 
+class _FaultyLaunches(SimulatedLaunches):
+    def __init__(self, node: "FaultyNode") -> None:
+        super().__init__(node)
+        self._runtime = node.runtime
+
+    def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+        self._runtime.lingers = False
+        try:
+            return super().reconcile(allocated, waiting)
+        finally:
+            self._runtime.lingers = True
+
+
 class FaultyNode(SimulatedNode):
     """A node with devices. It can fall silent, lose calls or their answers, restart its agent and lose its power.
 
@@ -93,6 +103,7 @@ class FaultyNode(SimulatedNode):
 
     def __init__(self, inventory: Node, clock: Clock, witness: Witness) -> None:
         super().__init__(WitnessedRuntime(inventory.name, clock, witness), clock)
+        self.parts["launches"] = _FaultyLaunches(self)
         self.inventory = inventory
         self.silent = False
         self.sick: set[str] = set()
@@ -107,8 +118,8 @@ class FaultyNode(SimulatedNode):
         self.show(self.inventory, tuple(self.samples.values()))
 
     def go_silent_at(self, call: str, how: str) -> None:
-        """At the next call of this name fall silent: "before" it is done, "after" it was, or it is done "late"."""
-        self._mishap = (call, how)
+        """Fall silent at the next call of this name: "before" it is done, "after" it was, or it is done "late"."""
+        self._mishap = (str(METHODS[call]), how)
 
     def speak(self) -> None:
         """Answer again from now on. Calls received when it fell silent are carried out first."""
@@ -133,13 +144,6 @@ class FaultyNode(SimulatedNode):
         self.restart_agent()
         self.silent = True
 
-    def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
-        self.runtime.lingers = False
-        try:
-            return super().reconcile(allocated, waiting)
-        finally:
-            self.runtime.lingers = True
-
     def receive(self, call: str, do: Callable[[], object]) -> object:
         """A call comes in. Raises NodeUnreachable while nothing is answered."""
         if self.silent:
@@ -157,7 +161,7 @@ class FaultyNode(SimulatedNode):
     def _sample(self, uuid: str) -> DeviceSample:
         memory_mib = next(device.memory_mib for device in self.inventory.devices if device.uuid == uuid)
         fault = "it failed in the simulation" if uuid in self.sick else None
-        return DeviceSample(uuid, self._clock.now(), 0, 0, memory_mib, memory_mib, processes=(), fault=fault)
+        return DeviceSample(uuid, self.clock.now(), 0, 0, memory_mib, memory_mib, processes=(), fault=fault)
 
 
 class Cable:
@@ -187,21 +191,17 @@ class Cable:
                     raise NodeUnreachable("the server was killed")
 
 
-class NodeLink:
+class NodeLink(CarriedAgent):
     """Implements `corral.core.ports.node.NodeAgent`: one server's connection to one node."""
 
     def __init__(self, node: FaultyNode, cable: Cable) -> None:
+        super().__init__(self._call)
         self._node = node
         self._cable = cable
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in METHODS:
-            raise AttributeError(name)
-        return partial(self._call, name)
 
     def close(self) -> None:
         """The node outlives the server."""
 
-    def _call(self, name: str, *arguments: Any, **named: Any) -> Any:
+    def _call(self, method: Method, *arguments: Any, **named: Any) -> Any:
         self._cable.carry()
-        return self._node.receive(name, partial(getattr(self._node, name), *arguments, **named))
+        return self._node.receive(str(method), partial(method.of(self._node), *arguments, **named))

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Mapping
-from typing import cast
 
 from corral.clock import ManualClock
 from corral.config import Settings
@@ -16,7 +15,6 @@ from corral.core.model.answers.site import ServerInfo
 from corral.core.model.fact import NodeObserved
 from corral.core.model.home import Home
 from corral.core.ports.ledger import Decided, Ledger
-from corral.core.ports.node import NodeAgent
 from corral.host.telemetry.hub import Hub
 from corral.sim.faults.faulty_node import Cable, FaultyNode, NodeLink
 
@@ -30,7 +28,7 @@ class FaultyServer:
 
     def __init__(self, home: Home, nodes: Mapping[str, FaultyNode], clock: ManualClock, settings: Settings) -> None:
         self.cable = Cable()
-        agents = {name: cast(NodeAgent, NodeLink(node, self.cable)) for name, node in nodes.items()}
+        agents = {name: NodeLink(node, self.cable) for name, node in nodes.items()}
         self.ledger: Ledger = open_ledger(home.ledger_url)
         self.hub = Hub(agents, clock, settings, view=self.ledger.view, observe=self.ledger.observe)
         self._nodes = Nodes(agents)
@@ -75,7 +73,7 @@ class FaultyServer:
 
     def join(self, name: str, node: FaultyNode) -> None:
         """A node becomes part of the cluster."""
-        agent = cast(NodeAgent, NodeLink(node, self.cable))
+        agent = NodeLink(node, self.cable)
         self._nodes.add(name, agent)
         self.hub.add(name, agent)
 

@@ -302,7 +302,7 @@ class _Life:
     def _mishap(self) -> bool:
         """A node falls silent in the middle of a call, as a gang is launched on all nodes, say."""
         call = self.chance.choice(["launch", "launch", "launch", "stop", "reports", "reconcile", "ready", "rendezvous"])
-        self._some_node().go_silent_at(call, self.chance.choice(["before", "after", "late"]))
+        self._some_node().go_silent_at(f"launches.{call}", self.chance.choice(["before", "after", "late"]))
         present = len(self.nodes) - len(self.away)
         if present > 1:
             gang = Request(devices=1, gang_size=present, spread=True)

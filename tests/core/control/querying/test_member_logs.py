@@ -55,8 +55,8 @@ class Logged:
 
     def __init__(self, cluster: Cluster, start: int | None) -> None:
         node = cluster.nodes["a"]
-        node.read_log = lambda job_id, rank, offset, max_bytes, mark: LogChunk("", 100)  # type: ignore[method-assign]
-        node.log_written_since = lambda job_id, rank, ago_s, mark: start  # type: ignore[method-assign]
+        node.logs.read = lambda job_id, rank, offset, max_bytes, mark: LogChunk("", 100)  # type: ignore[method-assign]
+        node.logs.written_since = lambda job_id, rank, ago_s, mark: start  # type: ignore[method-assign]
         self.cluster = cluster
 
     def since(self, ago_s: float) -> int:

@@ -18,9 +18,25 @@ from corral.core.model.placing.allocation import Grant, Member, Placement
 from corral.core.ports.host import Credentials, FileQuery
 from corral.core.ports.ledger import Decided
 from corral.core.ports.node import FileFinding
-from corral.host.node.mock.simulated_node import SimulatedNode
+from corral.host.node.mock.simulated_node import SimulatedHost, SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from corral.wire import to_plain
+
+
+class CountingFiles(SimulatedHost):
+    def __init__(self, node: "CountingNode") -> None:
+        super().__init__(node)
+        self._counting = node
+
+    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
+        self._counting.asked += [(query, who) for query in queries]
+        found = super().inspect(queries, who)
+        return () if self._counting.finds_nothing else tuple(self._altered(one) for one in found)
+
+    def _altered(self, one: FileFinding) -> FileFinding:
+        if one.query.directory not in self._counting.missing:
+            return one
+        return FileFinding(one.query, {**to_plain(one.facts), "enterable": False})
 
 
 class CountingNode(SimulatedNode):
@@ -36,16 +52,7 @@ class CountingNode(SimulatedNode):
         self.asked: list[tuple[FileQuery, Credentials | None]] = []
         self.missing: set[str] = set()
         self.finds_nothing = False
-
-    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
-        self.asked += [(query, who) for query in queries]
-        found = super().inspect(queries, who)
-        return () if self.finds_nothing else tuple(self._altered(one) for one in found)
-
-    def _altered(self, one: FileFinding) -> FileFinding:
-        if one.query.directory not in self.missing:
-            return one
-        return FileFinding(one.query, {**to_plain(one.facts), "enterable": False})
+        self.parts["host"] = CountingFiles(self)
 
 
 class InspectedCluster:

@@ -14,11 +14,20 @@ from corral.core.model.errors import NodeUnreachable
 from corral.core.ports.host import Credentials, FileQuery
 from corral.core.ports.node import FileFinding
 from corral.core.preflight.file_facts import FileFacts
-from corral.host.node.mock.simulated_node import SimulatedNode
+from corral.host.node.mock.simulated_node import SimulatedHost, SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from corral.wire import to_plain
 
 HERE = FileQuery(directory="/here")
+
+
+class Files(SimulatedHost):
+    def __init__(self, node: "Host") -> None:
+        super().__init__(node)
+        self._host = node
+
+    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
+        return tuple(FileFinding(query, to_plain(FileFacts(enterable=self._host.has_it))) for query in queries)
 
 
 class Host(SimulatedNode):
@@ -28,10 +37,7 @@ class Host(SimulatedNode):
         clock = SystemClock()
         super().__init__(SimulatedRuntime(clock), clock, answer_within_s=60.0)
         self.has_it = has_it
-
-    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
-        self._called()
-        return tuple(FileFinding(query, to_plain(FileFacts(enterable=self.has_it))) for query in queries)
+        self.parts["host"] = Files(self)
 
 
 class Cluster:
@@ -80,7 +86,9 @@ def test_where_no_node_answers_nothing_is_known(cluster: Cluster, monkeypatch: p
 def test_many_looks_at_a_node_that_hangs_take_no_more_threads_than_allowed(cluster: Cluster) -> None:
     cluster.hosts["n0"].fall_silent()
     worker = cluster.registry.worker("n0")
-    answers = [worker.inspect(lambda: cluster.hosts["n0"].inspect((HERE,), None)) for _ in range(MAX_INSPECTIONS + 1)]
+    answers = [
+        worker.inspect(lambda: cluster.hosts["n0"].host.inspect((HERE,), None)) for _ in range(MAX_INSPECTIONS + 1)
+    ]
     assert isinstance(answers[-1].exception(timeout=0), NodeUnreachable)
     cluster.hosts["n0"].answer_again()
     assert all(answer.result(timeout=60.0) for answer in answers[:-1])

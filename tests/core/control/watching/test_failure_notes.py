@@ -35,16 +35,20 @@ class Host:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.logs = JobLogs(directory)
+        self.files = JobLogs(directory)
         self.reachable = True
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
+    @property
+    def logs(self) -> "Host":
+        return self
+
+    def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         if not self.reachable:
             raise NodeUnreachable("the node did not answer within 2 s")
-        return self.logs.read(job_id, rank, offset, max_bytes, mark)
+        return self.files.read(job_id, rank, offset, max_bytes, mark)
 
     def note(self, job_id: str, rank: int, line: str) -> None:
-        self.logs.note(job_id, rank, line)
+        self.files.note(job_id, rank, line)
 
 
 class Site:

@@ -18,7 +18,7 @@ from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from corral.engines.kubernetes.cluster.watch_state import Change
 from corral.engines.kubernetes.engine.cluster_launches import ClusterLaunches
-from corral.engines.kubernetes.engine.node_agent import ClusterNodeAgent
+from corral.engines.kubernetes.engine.launches_on_node import LaunchesOnNode
 from corral.engines.kubernetes.engine.node_book import AHEAD_S, NodeBook
 from corral.engines.kubernetes.engine.other_schedulers import RECENT_S, OtherSchedulers
 from corral.engines.kubernetes.inventory.devices import device_id
@@ -40,10 +40,9 @@ class Place:
         self.others = OtherSchedulers(cluster, watch, self.book, self.clock, scheduler="corral", tag="aaaa")
         self.runtime = Mock(pod_name=lambda launch_id: (namespace, f"own-{launch_id}"))
         runtimes = {"container": self.runtime}
-        self.agent = ClusterNodeAgent(
-            self.node, self.book, runtimes, ClusterLaunches({}), self.clock, look=self.others.look
-        )
-        self.agent.reconcile((), ())
+        launches = ClusterLaunches({})
+        self.launches = LaunchesOnNode(self.node, self.book, runtimes, launches, self.clock, self.others.look)
+        self.launches.reconcile((), ())
 
     def bound_by_others(self, name: str, *, gpus: int = 1, told: bool = False) -> None:
         made = self.cluster.create(PODS, pod(name, self.namespace, gpus=gpus, node=self.node))
@@ -55,7 +54,7 @@ class Place:
 
     def taken(self, *slots: int) -> list[bool]:
         """Whether somebody else has each of these slots, as a start is told."""
-        ready = self.agent.ready(tuple(device_id(self.node, slot) for slot in slots))
+        ready = self.launches.ready(tuple(device_id(self.node, slot) for slot in slots))
         return [sample.pod is not None for sample in ready.samples]
 
     def launch(self, number: int, *slots: int) -> None:
@@ -64,7 +63,7 @@ class Place:
             DeviceUse(Device(device_id(self.node, slot), slot, "GPU", None), None, (), Mock(spec=Tenant))
             for slot in slots
         ]
-        self.agent.launch(Launch(f"{number}.1", job, (), node=self.node, runtime="container", uses=tuple(uses)))
+        self.launches.launch(Launch(f"{number}.1", job, (), node=self.node, runtime="container", uses=tuple(uses)))
 
 
 @pytest.fixture

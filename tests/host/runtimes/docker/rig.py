@@ -13,7 +13,7 @@ from corral.core.model.jobs.container import Container, Volume, VolumeKind
 from corral.core.model.jobs.job import JobSpec
 from corral.core.model.runs.launch import Launch, LaunchPhase
 from corral.core.ports.runtime import Runtime
-from corral.host.node.launches.node_launches import HeardLaunches, NodeLaunches
+from corral.host.node.launches.power_off import kill_all
 from corral.host.runtimes.docker.container_runtime import DockerRuntime
 from corral.host.runtimes.docker.records import ContainerRecords
 from corral.host.runtimes.docker.site import DockerSite
@@ -103,14 +103,7 @@ class DockerRig(Rig):
     def power_off(self) -> None:
         """Kill all that runs, as a mock host does that is gone."""
         processes: Runtime = ProcessRuntime(self._processes, self.home)
-        launches = NodeLaunches(
-            {"process": processes, "container": self.runtime},
-            make_ready=lambda *_: None,
-            complete=lambda launch: launch,
-            on_change=lambda _: None,
-            heard=HeardLaunches(lambda _: None),
-        )
-        launches.kill_all(HostProcesses().alive)
+        kill_all({"process": processes, "container": self.runtime}, HostProcesses().alive)
 
     def _supervisor(self, launch: Launch) -> int:
         supervisor = self._processes.supervisor(CONTAINER + launch.id)

@@ -126,7 +126,7 @@ class ReadinessChecks:
 
     def _ask(self, node: str, uuids: tuple[str, ...], view: View) -> None:
         def ready() -> tuple[Readiness, float]:
-            return self._nodes.agent(node).ready(uuids), self._clock.monotonic()
+            return self._nodes.agent(node).launches.ready(uuids), self._clock.monotonic()
 
         self._open[node] = _Question(uuids, self._clock.monotonic(), view, self._nodes.worker(node).ask(ready))
 

@@ -142,7 +142,7 @@ class Dispatcher:
         meet = None
         if len(attempt.launches) > 1:
             first = attempt.launches[0]
-            meet = self._nodes.agent(first.node).rendezvous(first.id)
+            meet = self._nodes.agent(first.node).launches.rendezvous(first.id)
         for launch in attempt.launches[1:]:
             act = partial(self._launch, attempt, launch, meet)
             self._put(attempt, launch.node, act, f"launch {launch.id}")
@@ -159,7 +159,7 @@ class Dispatcher:
         agent = self._nodes.agent(launch.node)
         launch = attempt.launches[launch.rank]
         try:
-            agent.launch(launch if meet is None else with_rendezvous([launch], meet)[0])
+            agent.launches.launch(launch if meet is None else with_rendezvous([launch], meet)[0])
         except NodeUnreachable:
             # The launch may have succeeded. The recheck asks again, and declares it lost if nothing claims it in time.
             raise
@@ -170,7 +170,7 @@ class Dispatcher:
     def _give_up(self, agent: NodeAgent, attempt: Attempt, launch: Launch, failure: CorralError) -> None:
         """Record a failed launch, and make sure that it never runs."""
         try:
-            given_up = agent.declare_lost(launch.id, ran=False)
+            given_up = agent.launches.declare_lost(launch.id, ran=False)
         except NodeUnreachable:
             raise
         except BackendFailed:
@@ -199,7 +199,7 @@ class Dispatcher:
         job = self.attempts.job_of(attempt)
         agent = self._nodes.agent(launch.node)
         if job is None:
-            agent.stop(launch.id)
+            agent.launches.stop(launch.id)
         elif job.phase is Phase.STOPPING and not attempt.is_over(launch.rank):
             self._tell(agent, job, attempt, launch)
             self._end(agent, job, attempt, launch)
@@ -224,15 +224,15 @@ class Dispatcher:
 
     def _end(self, agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
         """Stop a launch once the job has had its time for a checkpoint."""
-        if self._checkpoints.may_end(job, attempt, launch.rank, partial(agent.signal, launch.id)):
+        if self._checkpoints.may_end(job, attempt, launch.rank, partial(agent.launches.signal, launch.id)):
             self._stop_or_keep_from_running(agent, job, launch)
 
     @staticmethod
     def _stop_or_keep_from_running(agent: NodeAgent, job: Job, launch: Launch) -> None:
-        (report,) = agent.reports((launch.id,)).reports
+        (report,) = agent.launches.reports((launch.id,)).reports
         known = report.phase is not LaunchPhase.UNKNOWN
-        if known or not agent.declare_lost(launch.id, ran=job.started_at is not None):
-            agent.stop(launch.id)
+        if known or not agent.launches.declare_lost(launch.id, ran=job.started_at is not None):
+            agent.launches.stop(launch.id)
 
     def _read_news(self, node: str, launch_ids: tuple[str, ...]) -> None:
         found = [self.attempts.of_launch(node, launch_id) for launch_id in launch_ids]
@@ -251,7 +251,7 @@ class Dispatcher:
         other launches.
         """
         asked = tuple(launch.id for _, launch in launches)
-        answer = agent.reports(asked)
+        answer = agent.launches.reports(asked)
         if tuple(report.launch_id for report in answer.reports) != asked:
             node = next(launch.node for _, launch in launches)
             raise BackendFailed(f"node {node} reports of other launches than {', '.join(asked)}")
@@ -263,7 +263,7 @@ class Dispatcher:
         elif report.phase is LaunchPhase.UNKNOWN and not attempt.is_over(launch.rank):
             job = self.attempts.job_of(attempt)
             if job is not None and job.started_at is not None:
-                agent.declare_lost(launch.id, ran=True)
+                agent.launches.declare_lost(launch.id, ran=True)
                 (report,) = self._reports(agent, [(attempt, launch)])
         attempt.take(launch.rank, report)
 
@@ -277,7 +277,8 @@ class Dispatcher:
 
     def _forget_on_node(self, launch: Launch) -> None:
         try:
-            self._nodes.agent(launch.node).forget(launch.id, launch.job.id in self._ledger.view().jobs)
+            kept = launch.job.id in self._ledger.view().jobs
+            self._nodes.agent(launch.node).launches.forget(launch.id, keep_scratch=kept)
         except CorralError as error:
             # The ledger does not record the remains. The node removes them when it is reconciled.
             log.warning("what launch %s left on node %s is not cleaned up: %s", launch.id, launch.node, error)
@@ -326,7 +327,7 @@ class Dispatcher:
             if asked_at is None:
                 self.launch(attempt.allocation_id)
             elif self._clock.monotonic() - asked_at > LAUNCH_DOUBT_S:
-                agent.declare_lost(launch.id, ran=False)
+                agent.launches.declare_lost(launch.id, ran=False)
                 self.read(agent, [(attempt, launch)])
         elif job.phase is Phase.STOPPING:
             self._end(agent, job, attempt, launch)

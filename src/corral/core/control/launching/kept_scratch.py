@@ -58,6 +58,6 @@ class KeptScratch:
 
     def _forget(self, node: str, launch: str) -> None:
         try:
-            self._nodes.agent(node).forget(launch, False)
+            self._nodes.agent(node).launches.forget(launch, keep_scratch=False)
         except CorralError as error:
             log.warning("what launch %s left on node %s is not cleaned up: %s", launch, node, error)

@@ -184,7 +184,8 @@ class Recovery:
         # Launches that were given up are left out. So the node ends them, even if the view still has them.
         launches = [one for one in self._attempts.on(node) if one[1].rank not in one[0].given_up]
         waiting = self._waiting_of(self._ledger.view())
-        answer = self._nodes.agent(node).reconcile(tuple(without_script(launch) for _, launch in launches), waiting)
+        allocated = tuple(without_script(launch) for _, launch in launches)
+        answer = self._nodes.agent(node).launches.reconcile(allocated, waiting)
         for sentence in answer.remarks:
             log.warning("node %s: %s", node, sentence)
         for launch_id in answer.unknown:
@@ -210,7 +211,7 @@ class Recovery:
         for attempt, launch in launches:
             job = self._attempts.job_of(attempt)
             if job is not None and attempt.report(launch.rank).phase is LaunchPhase.UNKNOWN:
-                agent.declare_lost(launch.id, job.started_at is not None)
+                agent.launches.declare_lost(launch.id, ran=job.started_at is not None)
                 self._dispatcher.read(agent, [(attempt, launch)])
         settled = [self._dispatcher.outcomes.settle(attempt, by=ServerPart.RECOVERY) for attempt in attempts]
         for future in settled:

@@ -47,7 +47,7 @@ class TimeLimits:
             # It is not launched yet. This is repeated after the launch.
             return
         try:
-            self._nodes.agent(launch.node).set_time_limit(launch.id, limit_s)
+            self._nodes.agent(launch.node).launches.set_time_limit(launch.id, limit_s)
         except CorralError as error:
             self._trouble(attempt, f"launch {launch.id} is not told its time limit", error)
             return

@@ -10,7 +10,7 @@ from corral.core.model.answers.devices import SlicePlan
 from corral.core.model.devices.device import Device
 from corral.core.model.errors import NotFound, Refused
 from corral.core.ports.ledger import Ledger
-from corral.core.ports.node import NodeAgent, SliceChange
+from corral.core.ports.node import HostAccess, SliceChange
 
 MAX_SLICES = 100
 
@@ -34,25 +34,28 @@ class SliceChanges:
         must_be_admin(caller, "cutting slices")
         if not 1 <= count <= MAX_SLICES:
             raise Refused(f"count: {count} is no number of slices; from 1 to {MAX_SLICES} is", field="count")
-        agent, found = self._device(device)
-        return agent.change_slices(found.uuid, SliceChange(profile, count, apply=apply))
+        host, found = self._device(device)
+        return host.change_slices(found.uuid, SliceChange(profile, count, apply=apply))
 
     def give_up(self, device: str, caller: Caller, *, apply: bool) -> SlicePlan:
         """Remove all slices of a device; no job may hold one. Return the plan, and whether it was carried out."""
         must_be_admin(caller, "giving slices up")
-        agent, found = self._device(device)
+        host, found = self._device(device)
         holders = self._ledger.view().holders
         in_use = any(part.uuid in holders for part in found.partitions)
-        return agent.change_slices(found.uuid, SliceChange(in_use=in_use, apply=apply))
+        return host.change_slices(found.uuid, SliceChange(in_use=in_use, apply=apply))
 
-    def _device(self, named: str) -> tuple[NodeAgent, Device]:
-        """Return the physical device of this name, or the parent of the slice of this name, and the agent of its
-        node.
+    def _device(self, named: str) -> tuple[HostAccess, Device]:
+        """Return the physical device of this name, or the parent of the slice of this name, and the host that it
+        is in.
         """
         uuid = self._queries.uuid_of(named)
         for node in self._ledger.view().nodes.values():
             for device in node.devices:
                 if device.uuid == uuid:
                     whole = (one for one in node.devices if one.uuid == device.parent_uuid)
-                    return self._nodes.agent(node.name), next(whole, device)
+                    host = self._nodes.agent(node.name).host
+                    if host is None:
+                        raise Refused(f"the slices of node {node.name} cannot be changed: only its cluster is asked")
+                    return host, next(whole, device)
         raise NotFound(f"there is no device {named} any more", field="device")

@@ -62,8 +62,10 @@ class AllocationMap:
         """
         must_be_admin(caller, "scanning the resource files again")
         self._known(node)
-        launches = tuple(launch for _, launch in self._attempts.on(node))
-        return self._nodes.agent(node).rescan(tuple(map(without_script, launches)))
+        host = self._nodes.agent(node).host
+        if host is None:
+            return ()
+        return host.rescan(tuple(without_script(launch) for _, launch in self._attempts.on(node)))
 
     def _known(self, node: str) -> None:
         names = self.nodes()

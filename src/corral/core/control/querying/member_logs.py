@@ -53,13 +53,13 @@ class MemberLog:
         Raises BackendFailed; at once if the node is known not to answer.
         """
         agent = self._agent()
-        chunk = None if agent is None else agent.read_log(self._job_id, self._rank, offset, PIECE_BYTES, self._mark)
+        chunk = None if agent is None else agent.logs.read(self._job_id, self._rank, offset, PIECE_BYTES, self._mark)
         return b"" if chunk is None else base64.b64decode(chunk.data)
 
     def size_bytes(self) -> int:
         """Return its present length in bytes; 0 if there is no log (yet). Raises as `read` does."""
         agent = self._agent()
-        return 0 if agent is None else agent.read_log(self._job_id, self._rank, 0, 0, self._mark).size_bytes or 0
+        return 0 if agent is None else agent.logs.read(self._job_id, self._rank, 0, 0, self._mark).size_bytes or 0
 
     def written_since(self, wall: float) -> int:
         """The byte from which on it was written since a moment (Unix seconds), or a little earlier.
@@ -70,7 +70,7 @@ class MemberLog:
         now, at = self._clock.now(), self._clock.taken(wall)
         if agent is None:
             return 0
-        start = agent.log_written_since(self._job_id, self._rank, max(0.0, now - at), self._mark)
+        start = agent.logs.written_since(self._job_id, self._rank, max(0.0, now - at), self._mark)
         if start is not None:
             return start
         # A log gets its first mark some seconds after its first line.

@@ -130,9 +130,9 @@ def find_process(view: View, nodes: Nodes, pid: int) -> list[ProcessFound]:
     out.
     """
     asked = {
-        name: nodes.worker(name).ask(partial(agent.process, pid))
+        name: nodes.worker(name).ask(partial(agent.host.process, pid))
         for name, agent in nodes.items()
-        if view.unanswering(name) is None
+        if agent.host is not None and view.unanswering(name) is None
     }
     wait(asked.values(), timeout=FOUND_WITHIN_S)
     answers = {name: answer.result() for name, answer in asked.items() if answer.done() and answer.exception() is None}

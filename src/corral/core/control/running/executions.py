@@ -101,7 +101,7 @@ class Executions:
         try:
             self._write_down(job, CommandExecuted(job.id, words, rank, at=self._clock.now(), by=caller.user))
             run = InnerCommand(command.words or SHELL, command.terminal, command.term, command.stdin)
-            self._agent_of(launch).begin_exec(exec_id, launch.id, run)
+            self._agent_of(launch).executions.begin(exec_id, launch.id, run)
             self._note_begun(exec_id)
         except Conflict as error:
             self._forget(exec_id)
@@ -118,7 +118,7 @@ class Executions:
     def write(self, job_id: str, exec_id: str, offset: int, data: bytes, *, end: bool, caller: Caller) -> InputProgress:
         """Pass as much of this input to the command as it accepts now. With `end` no more input follows."""
         found = self._found(job_id, exec_id, caller)
-        taken = self._agent_of(found.launch).write_exec(exec_id, offset, base64.b64encode(data).decode(), end)
+        taken = self._agent_of(found.launch).executions.write(exec_id, offset, base64.b64encode(data).decode(), end=end)
         if taken is None:
             return InputProgress(offset, InputState.CLOSED)
         return InputProgress(taken.offset, InputState.OPEN if taken.open else InputState.CLOSED)
@@ -127,7 +127,7 @@ class Executions:
         """Set the size of the command's terminal."""
         found = self._found(job_id, exec_id, caller)
         _check_size(size)
-        self._agent_of(found.launch).resize_exec(exec_id, size)
+        self._agent_of(found.launch).executions.resize(exec_id, size)
 
     def follow(self, job_id: str, exec_id: str, caller: Caller) -> "FollowedExecution":
         """Return the reader of the command's output; the caller must close it. Raises Conflict if the output has a
@@ -158,7 +158,7 @@ class Executions:
         found = self._forget(exec_id)
         if found is not None:
             try:
-                self._agent_of(found.launch).end_exec(exec_id)
+                self._agent_of(found.launch).executions.end(exec_id)
             except CorralError as error:
                 log.info("command %s in job %s could not be ended at once: %s", exec_id, found.job_id, error)
 
@@ -229,7 +229,7 @@ class FollowedExecution:
 
     def read(self) -> InnerOutput:
         """Return the next piece, empty if there is no new output. Raises BackendFailed."""
-        piece = self._executions.agent_of(self._launch).read_exec(self._exec_id, self._sequence)
+        piece = self._executions.agent_of(self._launch).executions.read(self._exec_id, self._sequence)
         if piece is None:
             raise BackendFailed("the command was ended: its node has let go of it")
         if piece.sequence == self._sequence:
@@ -241,7 +241,7 @@ class FollowedExecution:
 
     def keep(self) -> None:
         """Keep the command alive although its output is not read now."""
-        self._executions.agent_of(self._launch).write_exec(self._exec_id, 0, "", False)
+        self._executions.agent_of(self._launch).executions.write(self._exec_id, 0, "", end=False)
 
     def close(self) -> None:
         """End the command."""

@@ -92,7 +92,8 @@ class Interaction:
         attempt = self._attempts.of_job(job.id)
         if attempt is not None:
             first = attempt.launches[0]
-            self.agent_of(first).resize_terminal(first.id, size)
+            if (inputs := self.agent_of(first).inputs) is not None:
+                inputs.resize(first.id, size)
 
     def heard_at(self, job_id: str) -> float | None:
         """Return when a client last sent input or said that there is none yet, in monotonic seconds."""
@@ -119,11 +120,11 @@ class Interaction:
         reached, failure = 0, None
         for launch in attempt.launches:
             try:
-                agent = self.agent_of(launch)
+                launches = self.agent_of(launch).launches
                 # The ledger may not know yet that it runs.
-                (report,) = agent.reports((launch.id,)).reports
+                (report,) = launches.reports((launch.id,)).reports
                 if report.phase is LaunchPhase.RUNNING:
-                    agent.signal(launch.id, name)
+                    launches.signal(launch.id, name)
                     reached += 1
             except CorralError as error:
                 failure = error
@@ -140,7 +141,9 @@ class Interaction:
         return self._nodes.agent(launch.node)
 
     def _give(self, launch: Launch, offset: int, data: bytes, end: bool) -> InputTaken | None:
-        return self.agent_of(launch).write_input(launch.id, offset, base64.b64encode(data).decode(), end)
+        inputs = self.agent_of(launch).inputs
+        portion = base64.b64encode(data).decode()
+        return None if inputs is None else inputs.write(launch.id, offset, portion, end=end)
 
     def _note_taken(self, job: Job) -> None:
         def decide(view: View) -> Decided[None]:

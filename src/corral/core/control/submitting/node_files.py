@@ -58,7 +58,8 @@ class NodeFiles:
         from corral.core.preflight.file_facts import FileFacts
 
         try:
-            found = self._nodes.agent(node).inspect(tuple(queries), who)
+            host = self._nodes.agent(node).host
+            found = () if host is None else host.inspect(tuple(queries), who)
             return {one.query: from_plain(FileFacts, dict(one.facts)) for one in found}
         except CorralError:
             return {}

@@ -34,6 +34,6 @@ def tell_members(nodes: Nodes, launches: Sequence[Launch], line: str) -> None:
 
 def _write(nodes: Nodes, launch: Launch, line: str) -> None:
     try:
-        nodes.agent(launch.node).note(launch.job.id, launch.rank, line)
+        nodes.agent(launch.node).logs.note(launch.job.id, launch.rank, line)
     except CorralError as error:
         log.warning("job %s could not be told in its log: %s", launch.job.id, error)

@@ -61,7 +61,7 @@ class StopNotes:
         if launch.rank == 0:
             log.info("job %s: %s", job.id, line)
         try:
-            agent.note(job.id, launch.rank, line)
+            agent.logs.note(job.id, launch.rank, line)
         except BackendFailed as error:
             log.warning("job %s could not be told in its log: %s", job.id, error)
         if launch.rank == 0 and goes_back:

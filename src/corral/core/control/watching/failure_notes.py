@@ -153,7 +153,7 @@ class FailureNotes:
         code = "" if job.exit_code is None else f" with {exit_code_in_words(job.exit_code, job.signal)}"
         agent = self._agent_of(job, 0)
         if agent is not None:
-            agent.note(job.id, 0, f"{NEXT_ATTEMPT} {job.attempts} failed{code}{why}")
+            agent.logs.note(job.id, 0, f"{NEXT_ATTEMPT} {job.attempts} failed{code}{why}")
 
 
 def _diagnosed(job: Job, failure: Failure, log_end: bytes) -> Diagnosis | None:
@@ -207,9 +207,9 @@ def _largest_device_mib(view: View) -> int | None:
 def end_of_log(agent: NodeAgent, job: Job, rank: int) -> bytes:
     """Return the last bytes of a member's log, or b"". Raises BackendFailed."""
     mark = log_mark(job)
-    size = agent.read_log(job.id, rank, 0, 0, mark).size_bytes
+    size = agent.logs.read(job.id, rank, 0, 0, mark).size_bytes
     if not size:
         return b""
     # One byte more than needed shows whether it begins within a line.
-    chunk = agent.read_log(job.id, rank, max(0, size - TAIL_BYTES - 1), TAIL_BYTES + 1, mark)
+    chunk = agent.logs.read(job.id, rank, max(0, size - TAIL_BYTES - 1), TAIL_BYTES + 1, mark)
     return base64.b64decode(chunk.data)

@@ -12,12 +12,11 @@ from corral.core.model.errors import BackendFailed, NodeLacks, NodeUnreachable, 
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, checked_launch_id, job_of, member_of
-from corral.core.model.runs.launch import launch_id as member_launch_id
-from corral.core.ports.node import LogChunk, Rendezvous
+from corral.core.ports.node import Rendezvous
 from corral.core.ports.pod_jobs import PodJobs
 from corral.core.ports.runtime import Execution, InnerCommand
 from corral.engines.kubernetes.binding.bound_mark import BoundMarks, PodOf
-from corral.engines.kubernetes.binding.logs_of_others import read_log_of_others
+from corral.engines.kubernetes.binding.logs_of_others import LogsOfOthers
 from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers, read
 from corral.engines.kubernetes.binding.removing import remove_unless_taken
 from corral.engines.kubernetes.binding.serving_lease import ServingLease
@@ -87,6 +86,7 @@ class BindingRuntime:
         """The last state of each pod that just ended, by launch; the newest only. The watch may lag behind or may have
         dropped it.
         """
+        self.logs = LogsOfOthers(cluster, self.pod)
         pods.subscribe(self._hear)
 
     def launch(self, launch: Launch) -> None:
@@ -207,17 +207,6 @@ class BindingRuntime:
         """Namespace and name of its pod."""
         ref = self._pod_of(launch_id)
         return ("", "") if ref is None else (ref.namespace, ref.name)
-
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
-        """A piece of the log of a member's pod. Raises BackendFailed."""
-        return read_log_of_others(self._cluster, self.pod(member_launch_id(f"{job_id}.1", rank)), offset, max_bytes)
-
-    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
-        """Return None: the time of the last log line is unknown."""
-        return None
-
-    def note(self, job_id: str, rank: int, line: str) -> None:
-        """Nothing: the log is the pod's own."""
 
     def close(self) -> None:
         """Nothing of it is kept open; the pods run on."""

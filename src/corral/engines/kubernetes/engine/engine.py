@@ -22,7 +22,8 @@ from corral.engines.kubernetes.engine.cluster_feed import ClusterFeed
 from corral.engines.kubernetes.engine.cluster_health import ClusterHealth
 from corral.engines.kubernetes.engine.cluster_launches import ClusterLaunches
 from corral.engines.kubernetes.engine.gpu_readings import LEAST_INTERVAL_S, GpuReadings
-from corral.engines.kubernetes.engine.node_agent import DEFAULT_RUNTIME, ClusterNodeAgent
+from corral.engines.kubernetes.engine.launches_on_node import DEFAULT_RUNTIME, LaunchesOnNode
+from corral.engines.kubernetes.engine.node_agent import ClusterNodeAgent
 from corral.engines.kubernetes.engine.node_book import NodeBook
 from corral.engines.kubernetes.engine.other_schedulers import OtherSchedulers
 from corral.engines.kubernetes.engine.runtimes import ClusterRuntime
@@ -178,8 +179,9 @@ class KubernetesEngine:
         self._members = now
 
     def _agent(self, name: str, *, departed: bool = False) -> ClusterNodeAgent:
+        look = self._others.look
         return ClusterNodeAgent(
-            name, self._book, self._runtimes, self._records, self._clock, look=self._others.look, departed=departed
+            LaunchesOnNode(name, self._book, self._runtimes, self._records, self._clock, look, departed)
         )
 
 

@@ -12,7 +12,7 @@ from corral.core.model.errors import BackendFailed, Conflict, NodeUnreachable, R
 from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, Lineage, member_of
-from corral.core.ports.node import LogChunk, Rendezvous
+from corral.core.ports.node import Rendezvous
 from corral.core.ports.runtime import Execution, InnerCommand
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.errors import (
@@ -214,18 +214,6 @@ class PodRuntime:
         return Lineage()
 
     # For its engine
-
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
-        """A piece of a member's log."""
-        return self.logs.read(job_id, rank, offset, max_bytes, mark)
-
-    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
-        """As `corral.core.ports.node.NodeAgent.log_written_since`."""
-        return self.logs.written_since(job_id, rank, ago_s, mark)
-
-    def note(self, job_id: str, rank: int, line: str) -> None:
-        """Write a line of Corral's own into the log of a member."""
-        self.logs.note(job_id, rank, line)
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
         """Run a command in its container, with the container's fixed user and environment.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from corral.core.model.errors import BackendFailed, Refused
 from corral.core.model.jobs.terminal import MOST_CELLS, TerminalSize
+from corral.core.model.runs.launch import checked_launch_id
 from corral.core.ports.node import InputTaken
 from corral.host.runtimes.process.output.job_input import (
     ANSWER_BYTES,
@@ -30,7 +31,7 @@ class JobInputs:
         self._launches = launches
 
     def write(self, launch_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
-        """As `corral.core.ports.node.NodeAgent.write_input`. Raises Refused, BackendFailed."""
+        """As `corral.core.ports.node.Inputs.write`. Raises Refused, BackendFailed."""
         try:
             portion = base64.b64decode(data, validate=True)
         except binascii.Error:
@@ -41,7 +42,7 @@ class JobInputs:
         return None if answer is None else InputTaken(*answer)
 
     def resize(self, launch_id: str, size: TerminalSize) -> None:
-        """As `corral.core.ports.node.NodeAgent.resize_terminal`. Raises Refused, BackendFailed."""
+        """As `corral.core.ports.node.Inputs.resize`. Raises Refused, BackendFailed."""
         if not (0 < size.rows <= MOST_CELLS and 0 < size.columns <= MOST_CELLS):
             raise Refused(f"{size.rows} rows and {size.columns} columns are no size of a terminal", field="size")
         self._ask(launch_id, resize_request(size.rows, size.columns))
@@ -50,8 +51,9 @@ class JobInputs:
         """Return the supervisor's answer, or None if there is none to ask. Raises BackendFailed if it does not
         answer.
         """
+        path = self._launches / checked_launch_id(launch_id)
         try:
-            directory = os.open(self._launches / launch_id, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            directory = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return None
         # The socket is connected: the kernel accepts answers from no other.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from corral.core.model.errors import BackendFailed, Refused
 from corral.core.model.jobs.terminal import MOST_CELLS, TerminalSize
+from corral.core.model.runs.launch import checked_launch_id
 from corral.core.ports.node import ExecOutput, InputTaken
 from corral.core.ports.runtime import Execution, InnerCommand
 from corral.host.runtimes.process.output.job_input import LARGEST_OFFSET, PORTION_BYTES
@@ -38,7 +39,8 @@ class NodeExecutions:
         self._watch: threading.Thread | None = None
 
     def begin(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
-        """As `corral.core.ports.node.NodeAgent.begin_exec`."""
+        """As `corral.core.ports.node.InnerCommands.begin`."""
+        checked_launch_id(launch_id)
         with self._lock:
             if exec_id in self._known:
                 return
@@ -62,7 +64,7 @@ class NodeExecutions:
             raise BackendFailed("the command was ended before it had begun")
 
     def write(self, exec_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
-        """As `corral.core.ports.node.NodeAgent.write_exec`. Raises Refused."""
+        """As `corral.core.ports.node.InnerCommands.write`. Raises Refused."""
         try:
             portion = base64.b64decode(data, validate=True)
         except binascii.Error:
@@ -73,14 +75,14 @@ class NodeExecutions:
         return None if execution is None else InputTaken(*execution.write(offset, portion, end=end))
 
     def resize(self, exec_id: str, size: TerminalSize) -> None:
-        """As `corral.core.ports.node.NodeAgent.resize_exec`. Raises Refused."""
+        """As `corral.core.ports.node.InnerCommands.resize`. Raises Refused."""
         if not (0 < size.rows <= MOST_CELLS and 0 < size.columns <= MOST_CELLS):
             raise Refused(f"{size.rows} rows and {size.columns} columns are no size of a terminal", field="size")
         if (execution := self._find(exec_id)) is not None:
             execution.resize(size)
 
     def read(self, exec_id: str, after: int) -> ExecOutput | None:
-        """As `corral.core.ports.node.NodeAgent.read_exec`."""
+        """As `corral.core.ports.node.InnerCommands.read`."""
         execution = self._find(exec_id)
         if execution is None:
             return None
@@ -89,7 +91,7 @@ class NodeExecutions:
         return ExecOutput(piece.sequence, stdout, stderr, piece.exit_code, piece.message)
 
     def end(self, exec_id: str) -> None:
-        """As `corral.core.ports.node.NodeAgent.end_exec`."""
+        """As `corral.core.ports.node.InnerCommands.end`."""
         with self._lock:
             execution = self._drop(exec_id)
         if execution is not None:

@@ -5,13 +5,13 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
-from corral.core.model.jobs.job import Job, JobKind, ProcessIdentity
+from corral.core.model.jobs.job import Job, JobKind
 from corral.core.model.runs.launch import (
     Launch,
     LaunchPhase,
@@ -23,7 +23,6 @@ from corral.core.model.runs.launch import (
 )
 from corral.core.ports.runtime import Execution, InnerCommand, Runtime
 from corral.host.runtimes.process.ending.killing import signal_listed
-from corral.host.runtimes.process.runtime import CONTAINER
 
 log = logging.getLogger(__name__)
 
@@ -265,10 +264,6 @@ class NodeLaunches:
             for name in (*known, *(name for name in recorded if name not in known))
         )
 
-    def running(self, launch_ids: Collection[str]) -> tuple[str, ...]:
-        """Return those of these launches that run."""
-        return tuple(name for name in launch_ids if self.report(name).phase is LaunchPhase.RUNNING)
-
     def stop_all(self, reason: str) -> tuple[str, ...]:
         """Have everything end that has not, for this reason; the ids of those launches."""
         names = {*self._known, *(name for runtime in self._runtimes.values() for name in runtime.launches())}
@@ -278,17 +273,6 @@ class NodeLaunches:
             _attempt(partial(self.stop, name))
         return live
 
-    def kill_all(self, alive: Callable[[ProcessIdentity], bool]) -> None:
-        """Kill every process that Corral started here, supervisors first, as a host does that loses its power."""
-        runtime, containers = self._runtimes[DEFAULT_RUNTIME], self._runtimes.get("container")
-        with_containers = () if containers is None else containers.launches()
-        for name in (*runtime.launches(), *(CONTAINER + launch_id for launch_id in with_containers)):
-            _kill(partial(_of_launch, runtime, name, alive))
-        if containers is not None:
-            # Their processes descend from Docker, not from the runners.
-            for launch_id in with_containers:
-                _kill(partial(containers.pids, launch_id))
-
     def close(self) -> None:
         """Stop watching. The work runs on."""
         for runtime in self._runtimes.values():
@@ -297,17 +281,6 @@ class NodeLaunches:
     def _runtime_of(self, launch_id: str) -> Runtime:
         launch = self._known.get(launch_id)
         return self._runtimes[DEFAULT_RUNTIME if launch is None else launch.runtime]
-
-
-def _of_launch(runtime: Runtime, launch_id: str, alive: Callable[[ProcessIdentity], bool]) -> list[int]:
-    """The launch's supervisor, while it lives, before its job's processes."""
-    supervisor = runtime.lineage(launch_id).root
-    first = [supervisor.pid] if supervisor is not None and alive(supervisor) else []
-    return [*first, *runtime.pids(launch_id)]
-
-
-def _kill(list_them: Callable[[], Iterable[int]]) -> None:
-    signal_listed(list_them(), list_them, signal.SIGKILL)
 
 
 def _uid_of(job: Job) -> int | None:

@@ -113,7 +113,7 @@ class NotificationRunner:
             self._thread.join(timeout=5)
 
     def take(self, notification: Notification) -> bool:
-        """As `corral.core.ports.node.NodeAgent.notify`. Raises BackendFailed if it cannot be written down."""
+        """As `corral.core.ports.node.HostAccess.notify`. Raises BackendFailed if it cannot be written down."""
         name = checked_notification_id(notification.id)
         with self._lock:
             if name in self._waiting or name in self._running or self._path(name, "done").exists():

@@ -124,7 +124,7 @@ class MockNodes:
         if self._spawner.lives(name):
             # Its jobs will never be asked for again: they are ended, like those of a node that comes back without them.
             with suppress(CorralError):
-                node.reconcile((), ())
+                node.launches.reconcile((), ())
         node.close()
         if self._spawner.lives(name):
             self._spawner.end(name)

@@ -1,0 +1,80 @@
+"""The calls of a node agent, derived from the Protocols of its parts in `corral.core.ports.node`.
+
+A call is known by the names of its part and its method, as `launches.stop`.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, get_type_hints
+
+from corral.core.model.errors import Refused
+from corral.core.ports.node import HostAccess, InnerCommands, Inputs, Launches, Logs, NodeNews
+from corral.wire import from_plain
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One call, with the readers of its arguments and its result, by the type hints of the port."""
+
+    part: str
+    name: str
+    parameters: Mapping[str, Any]
+    result: Any
+
+    def __str__(self) -> str:
+        return f"{self.part}.{self.name}"
+
+    def of(self, agent: object) -> Any:
+        """Return this method of an agent."""
+        return getattr(getattr(agent, self.part), self.name)
+
+    def read_arguments(self, plain: Any) -> dict[str, Any]:
+        """The arguments that were sent. Raises Refused."""
+        if not isinstance(plain, dict) or plain.keys() != self.parameters.keys():
+            raise Refused(f"{self} takes {', '.join(self.parameters) or 'nothing'}", field="arguments")
+        return {name: from_plain(kind, plain[name], field=name) for name, kind in self.parameters.items()}
+
+    def read_result(self, plain: Any) -> Any:
+        """The result that was sent. Raises Refused."""
+        return None if self.result is type(None) else from_plain(self.result, plain, field="result")
+
+
+class CarriedAgent:
+    """Implements all parts of a `corral.core.ports.node.NodeAgent`: each call is carried elsewhere."""
+
+    news: NodeNews
+    launches: Launches
+    logs: Logs
+    inputs: Inputs
+    executions: InnerCommands
+    host: HostAccess
+
+    def __init__(self, carry: Callable[..., Any]) -> None:
+        """`carry(method, *arguments)` makes a call, also with named arguments, and returns its result."""
+        for part in CarriedAgent.__annotations__:
+            setattr(self, part, _CarriedPart(part, carry))
+
+
+class _CarriedPart:
+    def __init__(self, part: str, carry: Callable[..., Any]) -> None:
+        self._part = part
+        self._carry = carry
+
+    def __getattr__(self, name: str) -> Any:
+        method = METHODS.get(f"{self._part}.{name}")
+        if method is None:
+            raise AttributeError(f"{self._part} has no call {name}")
+        return partial(self._carry, method)
+
+
+def _methods() -> Iterator[Method]:
+    for part, port in CarriedAgent.__annotations__.items():
+        for name, function in vars(port).items():
+            if inspect.isfunction(function) and not name.startswith("_"):
+                hints = get_type_hints(function)
+                yield Method(part, name, hints, hints.pop("return"))
+
+
+METHODS: Mapping[str, Method] = {str(method): method for method in _methods()}
