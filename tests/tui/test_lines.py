@@ -12,7 +12,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.tui.board import Board
 from corral.tui.board_news import Snapshot
 from corral.tui.frame import frame_lines
-from corral.tui.log_lines import MOST_CHARACTERS, MOST_LINES, LogLines, shown_line
+from corral.tui.log_feed import MOST_CHARACTERS, MOST_LINES, LogLines, shown_line
 from corral.tui.ordering import RowChoice, chosen_devices, chosen_jobs
 from corral.tui.styled_lines import cell, clipped_to, text_of
 

@@ -11,7 +11,6 @@ from functools import partial
 
 from corral.core.control.launching.attempts import Attempt
 from corral.core.control.launching.dispatcher import Dispatcher
-from corral.core.control.launching.left_behind import LeftBehind
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.model.errors import CorralError
 from corral.core.model.fact import ServerPart
@@ -220,3 +219,28 @@ class Recovery:
             job = self._attempts.job_of(attempt)
             if job is not None and job.phase is Phase.STOPPING:
                 self._dispatcher.stop(attempt.allocation_id)
+
+
+class LeftBehind:
+    """The warnings, in memory until the node returns and the attempts are ended there. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._warnings: dict[str, dict[str, str]] = {}
+        """By node, then by job."""
+
+    def add(self, job_id: str, node: str, warning: str) -> None:
+        """Store a warning that an attempt of this job was given up on this node; a sentence without its full stop."""
+        with self._lock:
+            self._warnings.setdefault(node, {})[job_id] = warning
+
+    def ended_on(self, node: str) -> None:
+        """Delete the warnings of a node that has returned: its given-up attempts are ended."""
+        with self._lock:
+            self._warnings.pop(node, None)
+
+    def warning(self, job_id: str) -> str | None:
+        """Return the warnings about a job's attempts that may still run, None if there are none."""
+        with self._lock:
+            found = [jobs[job_id] for _, jobs in sorted(self._warnings.items()) if job_id in jobs]
+        return "; ".join(found) or None

@@ -9,9 +9,8 @@ from corral.core.model.devices.device_model import model_matches
 from corral.core.model.devices.means import Means
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Grant
-from corral.core.model.placing.fill import fill
 from corral.core.model.placing.placement_rules import Labels, allows, node_preference, untolerated
-from corral.core.model.placing.split import NoRoom, Strategy, split
+from corral.core.model.placing.split import NoRoom, Strategy, fill, split
 from corral.core.model.placing.state import (
     NodeState,
     Slot,

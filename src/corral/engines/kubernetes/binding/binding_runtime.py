@@ -3,9 +3,10 @@
 A binding cannot be undone. A pod that must not run is deleted instead; its creator may make another.
 """
 
+import base64
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from corral.core.model.errors import BackendFailed, NodeLacks, NodeUnreachable, Refused
@@ -17,7 +18,6 @@ from corral.core.ports.node import LogChunk, Rendezvous
 from corral.core.ports.pod_jobs import PodJobs
 from corral.core.ports.runtime import Execution, InnerCommand
 from corral.engines.kubernetes.binding.bound_mark import BoundMarks, PodOf
-from corral.engines.kubernetes.binding.logs_of_others import read_log_of_others
 from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers, read
 from corral.engines.kubernetes.binding.removing import remove_unless_taken
 from corral.engines.kubernetes.binding.serving_lease import ServingLease
@@ -30,7 +30,6 @@ from corral.engines.kubernetes.cluster.errors import (
     Rejected,
     asked_again,
 )
-from corral.engines.kubernetes.cluster.kubectl import refused_command
 from corral.engines.kubernetes.cluster.pod_facts import ContainerFacts, PodFacts
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.cluster.watch_state import Change
@@ -201,7 +200,7 @@ class BindingRuntime:
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
         """Raises Refused with the command that runs `command` in a pod instead."""
-        raise refused_command(*self.pod_name(launch_id))
+        raise _refused_command(*self.pod_name(launch_id))
 
     def pod_name(self, launch_id: str) -> tuple[str, str]:
         """Namespace and name of its pod."""
@@ -210,7 +209,7 @@ class BindingRuntime:
 
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         """A piece of the log of a member's pod. Raises BackendFailed."""
-        return read_log_of_others(self._cluster, self.pod(member_launch_id(f"{job_id}.1", rank)), offset, max_bytes)
+        return _read_log_of_others(self._cluster, self.pod(member_launch_id(f"{job_id}.1", rank)), offset, max_bytes)
 
     def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
         """Return None: the time of the last log line is unknown."""
@@ -341,3 +340,38 @@ def _why_it_failed(facts: PodFacts, failed: ContainerFacts | None) -> str | None
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)[:500]
+
+
+def _refused_command(namespace: str, pod: str) -> Refused:
+    """Return the error that says that Corral runs no command inside a pod of others."""
+    return Refused(
+        "Corral runs no command inside a pod that it has only bound to a node; use kubectl for that: "
+        f"kubectl exec -n {namespace} {pod} -- COMMAND"
+    )
+
+
+_LOG_TIMEOUT_S = 10.0
+_MOST_BYTES = 16 << 20
+"""Kubernetes reads a log from its beginning. Text after this many bytes is not read."""
+
+
+def _read_log_of_others(cluster: Cluster, pod: PodOfOthers | None, offset: int, max_bytes: int) -> LogChunk:
+    """A piece of the log of the pod's first container. Raises BackendFailed."""
+    if pod is None or pod.facts.node is None:
+        return LogChunk("", None)
+    container = next((one.name for one in pod.facts.containers if not one.init), None)
+    try:
+        stream = cluster.read_log(
+            pod.ref.name,
+            pod.ref.namespace,
+            container=container,
+            limit_bytes=min(offset + max_bytes, _MOST_BYTES),
+            silence_s=_LOG_TIMEOUT_S,
+            timeout_s=_LOG_TIMEOUT_S,
+        )
+    except (NoSuchObject, Rejected):
+        # Its container has not begun.
+        return LogChunk("", None)
+    with closing(stream):
+        data = b"".join(stream.blocks())
+    return LogChunk(base64.b64encode(data[offset : offset + max_bytes]).decode(), len(data))

@@ -1,4 +1,4 @@
-from corral.core.control.events.condition_changes import changes_of_condition
+from corral.core.control.events.device_events import changes_of_condition
 from corral.core.model.devices.device import DeviceCondition
 from corral.core.model.fact import ConditionObserved
 from corral.core.model.view import View

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from corral.core.model.jobs.job import Job
 from corral.core.model.queues.quota import SITE, Scope, scopes_of
-from corral.core.scheduling.evicting.least_urgent import LeastUrgent
+from corral.core.scheduling.evicting.giving_way import LeastUrgent
 from corral.core.scheduling.evicting.victims import Running
 from tests.core.ledger.making import made
 from tests.core.scheduling.lab import job

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.api.answers import log_start
-from corral.api.answers.log_start import last_lines, line_of
 from corral.api.answers.logs import Read
+from corral.api.routes import log_routes
+from corral.api.routes.log_routes import last_lines, line_of
 
 PIECE_BYTES = 7
 
@@ -17,7 +17,7 @@ PIECE_BYTES = 7
 @pytest.fixture(autouse=True, scope="module")
 def small_pieces() -> Iterator[None]:
     patch = pytest.MonkeyPatch()
-    patch.setattr(log_start, "PIECE_BYTES", PIECE_BYTES)
+    patch.setattr(log_routes, "PIECE_BYTES", PIECE_BYTES)
     yield
     patch.undo()
 
@@ -65,7 +65,7 @@ def test_a_line_is_shown_from_its_beginning_unless_that_is_far_away(at: int, beg
 
 
 def test_a_log_of_any_size_without_a_line_is_not_looked_through_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_start, "LOOKED_THROUGH_BYTES", 10 * PIECE_BYTES)
+    monkeypatch.setattr(log_routes, "LOOKED_THROUGH_BYTES", 10 * PIECE_BYTES)
     asked: list[int] = []
     data = b"a\n" + b"\0" * 1000
     begins = asyncio.run(last_lines(reads(data, asked), len(data), 10**12))

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, create_engine, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or
 
-from corral.core.ledger.row_statement import MOST_VALUES, RowStatement
+from corral.core.ledger.changes import MOST_VALUES, RowStatement
 
 NOTES = Table(
     "notes", MetaData(), Column("number", Integer, primary_key=True), Column("text", Text), Column("by", Text)

@@ -3,7 +3,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corral.core.ledger.facts import fact_from_plain, fact_to_plain
+from corral.core.ledger.table_rows import fact_from_plain, fact_to_plain
 from corral.core.model import fact
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.eviction import Eviction, EvictionRule
