@@ -12,8 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from corral.api.answers.errors import response_to
 from corral.api.answers.logs import AllLogs, OneLog, Read, follow_log, read_log
 from corral.api.answers.responses import gives
-from corral.api.answers.streams import BrokenOff, PiecewiseResponse
-from corral.api.connections.until_gone import until_gone
+from corral.api.answers.streams import BrokenOff, PiecewiseResponse, until_gone
 from corral.api.connections.websockets import CLOSED_FAILED, CLOSED_RESTART
 from corral.api.requests import shapes
 from corral.api.requests.origins import must_be_of_no_other_page

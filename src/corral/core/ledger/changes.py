@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
-from sqlalchemy import Connection, bindparam, delete, insert, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, update
 from sqlalchemy.dialects.sqlite import dialect
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.sql import Delete, Insert, Update
 
 from corral.core.ledger import tables
-from corral.core.ledger.own_rows import OwnRows
 from corral.core.ledger.table_rows import (
     Row,
     allocation_row,
@@ -30,6 +29,27 @@ from corral.core.ledger.table_rows import (
 from corral.core.model.errors import LedgerFailed
 from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobRequeued, JobSubmitted, JobUpdated
 from corral.core.model.view import View
+
+
+class OwnRows(Protocol):
+    """The rows that facts make in a feature's table. The facts may be those of a batch or of a whole journal.
+
+    Attributes:
+        table, key: the table, and the name of its key.
+        rows: the existing rows that facts made or changed, by their key.
+    """
+
+    table: Table
+    key: str
+    rows: Mapping[Any, Row]
+
+    def add(self, fact: Fact) -> None:
+        """Add one more fact."""
+        ...
+
+    def write(self, connection: Connection) -> None:
+        """Update the table to the state after the facts, within the transaction that writes them."""
+        ...
 
 
 @dataclass(slots=True)

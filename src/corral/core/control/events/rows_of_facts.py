@@ -27,7 +27,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation
 from corral.core.model.tuning.tuning_error import for_everybody
 from corral.core.model.tuning.tuning_task import TuningTask
-from corral.declared.event_rows import told_fields
+from corral.declared.fields import told_fields
 from corral.features.alerts.facts import AlertFact, AlertForgotten, AlertsSilenced, SilenceEnded
 from corral.features.tuner.facts import ExperimentFact, ExperimentsCleared, TaskDeleted, TaskFact
 from corral.wire import to_plain

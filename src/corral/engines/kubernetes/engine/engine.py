@@ -32,8 +32,7 @@ from corral.engines.kubernetes.inventory.readings.cluster_readings import Readin
 from corral.engines.kubernetes.pods.names import names_of_server
 from corral.engines.kubernetes.pods.pod_patrol import INTERVAL_S, PodPatrol
 from corral.engines.kubernetes.pods.runtime import PodRuntime
-from corral.engines.kubernetes.pods.site import PodSite
-from corral.engines.kubernetes.pods.volume_objects import absence
+from corral.engines.kubernetes.pods.site import PodSite, absence
 
 _ASK_S = 3.0
 """The silence of the watches after which the API server is asked for its version."""

@@ -6,7 +6,7 @@ import pytest
 
 from corral.core.model.devices.device import Device
 from corral.core.model.errors import BackendFailed, Forbidden, Refused
-from corral.vendors.nvidia.mig_plan import (
+from corral.vendors.nvidia.mig_changes import (
     MigInstance,
     MigOffer,
     carry_out,

@@ -8,7 +8,7 @@ import pytest
 from corral.clock import SystemClock
 from corral.core.control.launching.attempts import Attempts
 from corral.core.control.launching.environment import launches_of
-from corral.core.control.watching.lost_services import LostServices
+from corral.core.control.nodes.node_events import LostServices
 from corral.core.control.watching.memory_guard import Stopper
 from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.model.jobs.phase import Phase

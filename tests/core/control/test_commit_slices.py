@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corral.core.control.changing import slices
+from corral.core.control.changing import commit_slices
 from corral.core.control.changing.job_changes import Verb
 from corral.core.model.errors import Conflict, LedgerFailed
 from corral.core.model.jobs.job_choice import JobChoice
@@ -59,7 +59,7 @@ class Sliced(Served):
 
 @pytest.fixture
 def sliced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sliced]:
-    monkeypatch.setattr(slices, "JOBS_IN_A_COMMIT", 2)
+    monkeypatch.setattr(commit_slices, "JOBS_IN_A_COMMIT", 2)
     sliced = Sliced(tmp_path, "a", "b")
     yield sliced
     sliced.before = lambda made: None

@@ -5,7 +5,7 @@ from typing import Annotated
 from corral.core.model.answers.jobs import JobRow
 from corral.core.model.field import Field
 from corral.declared import typescript
-from corral.declared.event_rows import told_fields, untold_values
+from corral.declared.fields import told_fields, untold_values
 
 WEB = Path(__file__).parents[2] / "web/src"
 
