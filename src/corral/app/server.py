@@ -19,7 +19,7 @@ from corral.api.connections.server_socket import ServerSocket
 from corral.api.events.event_feed import event_feed
 from corral.api.pages.dashboard import Dashboard
 from corral.api.pages.listener import LoopbackListener
-from corral.api.requests.auth import Authenticator, ensure_token, find_account, ids_of, user_name
+from corral.api.requests.auth import Authenticator, ensure_token, find_account, ids_of
 from corral.api.requests.submitting import Submitter
 from corral.api.routing import AppState
 from corral.api.server import ApiServer
@@ -75,6 +75,7 @@ from corral.sim.replays.replay_process import ReplayProcess
 from corral.tuner.catalog import catalog
 from corral.tuner.tuner_processes import LOOK_INTERVAL_S as TUNERS_INTERVAL_S
 from corral.tuner.tuner_processes import TaskOfUser, TunerProcesses
+from corral.unix_peer import user_name
 
 log = logging.getLogger("corral")
 

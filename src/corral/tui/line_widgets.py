@@ -40,7 +40,7 @@ class Lines(Widget):
     DEFAULT_CSS = "Lines { height: 1; width: 1fr; }"
 
     def __init__(self, make: Callable[[int], Sequence[Line]], id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self._make = make
 
     def render_line(self, y: int) -> Strip:
@@ -74,8 +74,8 @@ class LineList(ScrollView, can_focus=True):
     class Opened(Message):
         """Enter was pressed on the selected line."""
 
-    def __init__(self, line: Callable[[int, int], Line], id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, line: Callable[[int, int], Line]) -> None:
+        super().__init__()
         self._line = line
         self.keys: Sequence[str] = ()
         self.at = 0

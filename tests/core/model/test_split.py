@@ -55,15 +55,6 @@ def test_a_share_below_a_hundredth_is_refused(wanted: int) -> None:
         split(wanted, [1000])
 
 
-def test_a_coarse_quantum_rounds_each_part_down() -> None:
-    assert split(1250, [1000, 1000], quantum_milli=100) == (600, 600)
-
-
-def test_nothing_left_after_rounding_is_refused() -> None:
-    with pytest.raises(Refused, match=r"nothing is left of 0\.05"):
-        split(50, [1000], quantum_milli=100)
-
-
 def test_a_site_that_refuses_fragments_gets_whole_devices_and_one_part_or_nothing() -> None:
     refused = split(1200, [1000, 1000], refuse_fragmenting=True)
     assert refused == NoRoom(1200, 2000, (600, 600))
@@ -127,16 +118,12 @@ def test_evenly_is_what_the_rule_says_to_the_letter(free: list[int], part: int) 
     assert split(wanted * 10, [room * 10 for room in free]) == tuple(10 * part for part in expected)
 
 
-@given(free=free_shares, wanted=st.integers(1, 1600).map(lambda n: n * 10), quantum=st.sampled_from([10, 50, 100, 250]))
-def test_rounding_loses_less_than_a_quantum_per_device(free: list[int], wanted: int, quantum: int) -> None:
-    try:
-        parts = split(wanted, free, quantum_milli=quantum)
-    except Refused:
-        return
+@given(free=free_shares, wanted=st.integers(1, 1600).map(lambda n: n * 10))
+def test_parts_are_whole_hundredths_and_nothing_is_lost(free: list[int], wanted: int) -> None:
+    parts = split(wanted, free)
     if isinstance(parts, tuple):
-        lost = wanted - sum(parts)
-        assert 0 <= lost < quantum * len(free)
-        assert all(part % quantum == 0 for part in parts)
+        assert sum(parts) == wanted
+        assert all(part % 10 == 0 for part in parts)
 
 
 @given(

@@ -26,7 +26,7 @@ from corral.core.model.errors import Forbidden, Refused
 from corral.core.model.token import Token, TokenScope
 from corral.core.ports.ledger import TokenStore
 from corral.files import read_whole
-from corral.unix_peer import Peer
+from corral.unix_peer import Peer, user_name
 
 TOKEN_LEAST_LENGTH = 16
 TOKEN_MOST_LENGTH = 1024
@@ -249,11 +249,3 @@ def ensure_token(path: Path) -> str:
             "remove the file, and the server creates a new one"
         )
     return token
-
-
-def user_name(uid: int) -> str:
-    """The name of a user. If the user has no name, as in some containers, the uid as text."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -22,9 +22,6 @@ from corral.sim.faults.witness import Witness
 LINGER = 0.3
 """The fraction of launches that ignore an order to end and must be killed."""
 
-IN_HAND = ("launch", "stop", "declare_lost", "forget")
-"""Calls that an agent may have received as it was stopped, and carries out when it goes on."""
-
 
 class WitnessedRuntime(SimulatedRuntime):
     """Simulated work that reports to a witness. Some of it ends only late.

@@ -49,12 +49,11 @@ class Told(NamedTuple):
 JOB_FIELDS = told_fields(JobRow)
 """The fields of `JobRow` that an event may have."""
 
-_WHICH_JOB = ("id", "array_id", "array_index", "name", "user", "kind", "queue", "project")
 _HAS_NOTHING = {"nodes": (), "grants": (), "enforcement": None}
 
 
 def of_jobs(fact: Fact, find_job: FindJob) -> Told | None:
-    """Return the new fields of a job's row, with the fields `_WHICH_JOB`."""
+    """Return the new fields of a job's row, with those that name the job."""
     match fact:
         case JobSubmitted(job=job):
             return Told("submitted", (_whole_row(job),))

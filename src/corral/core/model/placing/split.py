@@ -47,16 +47,12 @@ def split(
     free_milli: Sequence[int],
     *,
     strategy: Strategy = Strategy.EVENLY,
-    quantum_milli: int = SHARE_QUANTUM_MILLI,
     refuse_fragmenting: bool = False,
 ) -> tuple[int, ...] | NoRoom:
     """The milli-GPU to take of each device, or why there is no room.
 
-    The part of each device is rounded down to the quantum. With a quantum coarser than a hundredth, the sum may stay
-    below the wanted amount; the caller shows the grant. `refuse_fragmenting` refuses a split that takes only a part of
-    more than one device.
-
-    Raises Refused if the share is less than one quantum, or if nothing of it is left after rounding.
+    Parts are hundredths of a GPU. `refuse_fragmenting` refuses a split that takes only a part of more than one device.
+    Raises Refused if the share is less than a hundredth.
     """
     if wanted_milli < SHARE_QUANTUM_MILLI:
         least = format_share(SHARE_QUANTUM_MILLI)
@@ -66,13 +62,7 @@ def split(
     if sum(free) < wanted:
         return NoRoom(wanted_milli, sum(free) * SHARE_QUANTUM_MILLI)
     hundredths = _evenly(wanted, free) if strategy is Strategy.EVENLY else _fill(wanted, free)
-    parts = tuple(part * SHARE_QUANTUM_MILLI // quantum_milli * quantum_milli for part in hundredths)
-    if not any(parts):
-        raise Refused(
-            f"nothing is left of {format_share(wanted_milli)} after rounding down to {format_share(quantum_milli)} "
-            f"per device; ask for {format_share(quantum_milli)} or more",
-            field="share",
-        )
+    parts = tuple(part * SHARE_QUANTUM_MILLI for part in hundredths)
     if refuse_fragmenting and _fragments(parts):
         return NoRoom(wanted_milli, sum(free) * SHARE_QUANTUM_MILLI, parts)
     return parts
