@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
+from corral.api.requests.request_limits import UserTurns
 from corral.api.requests.user_threads import UserThreads
-from corral.api.requests.user_turns import UserTurns
 from corral.core.access.caller import Caller
 from corral.core.control.service import Service
 from corral.core.control.submitting.file_findings import FileFindings

@@ -12,8 +12,8 @@ from corral.core.control.deciding.controller import Controller, Planners
 from corral.core.control.launching.dispatcher import Dispatcher
 from corral.core.control.launching.environment import launches_of
 from corral.core.control.launching.kept_scratch import KeptScratch
-from corral.core.control.launching.node_recovery import Recovery
 from corral.core.control.nodes.cordoning import DeviceCordons, NodeCordons
+from corral.core.control.nodes.gone_and_returned_nodes import Recovery
 from corral.core.control.nodes.node_events import LostServices, NodeEvents
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.nodes.node_workers import TaskQueue

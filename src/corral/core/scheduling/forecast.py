@@ -7,8 +7,8 @@ from math import inf
 
 from corral.core.lifecycle import ending, starting, stopping
 from corral.core.lifecycle.following import followers
+from corral.core.lifecycle.phase_changes import change, give_back
 from corral.core.lifecycle.retry_backoff import Backoff
-from corral.core.lifecycle.step import change, give_back
 from corral.core.model.fact import ServerPart, StartsPromised
 from corral.core.model.jobs.job import Job, Request
 from corral.core.model.jobs.phase import Phase

@@ -12,7 +12,7 @@ from corral.core.model.jobs.job import Request
 from corral.core.model.version import Version
 from corral.core.ports.node import SliceChange
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
-from corral.vendors.nvidia.slice_names import slice_id, slice_milli, slice_of
+from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
 from corral.vendors.vendor import (
     DriverLibrary,
     DriverSource,

@@ -5,7 +5,7 @@ from functools import partial
 
 from corral.core.control.launching.attempts import Attempts
 from corral.core.control.launching.dispatcher import Dispatcher
-from corral.core.control.launching.node_recovery import Recovery
+from corral.core.control.nodes.gone_and_returned_nodes import Recovery
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.watching.memory_guard import Stopper, Tell
 from corral.core.model.fact import ServerPart

@@ -7,14 +7,13 @@ from corral.config import Settings
 from corral.core.control.submitting.containers import NO_MPS, beside_mps, with_container
 from corral.core.model.answers.site import ResourceNameRow
 from corral.core.model.devices.device import FIRST_VENDOR, Device, Node
-from corral.core.model.devices.device_model import model_matches
+from corral.core.model.devices.device_match import model_matches, profile_matches
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import Refused, nearest
 from corral.core.model.home import Home
-from corral.core.model.jobs.ask import Ask
 from corral.core.model.jobs.job import JobKind, Request
+from corral.core.model.jobs.requested_devices import Ask
 from corral.core.model.jobs.submission import Submission
-from corral.core.model.placing.fit import profile_matches
 from corral.core.model.placing.split import Strategy
 from corral.core.model.view import View
 from corral.core.ports.containers import Containers

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from corral.core.model.devices.device import FIRST_VENDOR, DeviceState, NodeStatus
-from corral.core.model.devices.device_model import model_matches
+from corral.core.model.devices.device_match import model_matches, profile_matches
 from corral.core.model.devices.means import Means
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Grant
@@ -314,13 +314,6 @@ def preference(request: Request, state: NodeState, name: str | None = None) -> i
     if request.rules is None and not state.taints:
         return liked
     return liked + node_preference(request.rules, state.labels, state.taints, name)
-
-
-def profile_matches(wanted: str, profile: str) -> bool:
-    """Whether a slice of `profile` matches the request: by its name ("1g.10gb") or its memory ("10g", "10gb")."""
-    name = profile.lower()
-    memory = name.partition(".")[2].partition("+")[0]
-    return wanted.lower() in {name, memory, memory.removesuffix("b")} - {""}
 
 
 def share_milli_of(request: Request, slot: Slot) -> int:

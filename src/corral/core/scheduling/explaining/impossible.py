@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from corral.core.model.audience import Audience
 from corral.core.model.devices.device import FIRST_VENDOR, Device
-from corral.core.model.devices.device_model import model_matches
+from corral.core.model.devices.device_match import model_matches, profile_matches
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import Refused, nearest
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.placing.allocation import Placement
-from corral.core.model.placing.fit import LEAST_MPS_MILLI, profile_matches
+from corral.core.model.placing.fit import LEAST_MPS_MILLI
 from corral.core.model.placing.placement_rules import allows
 from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 from corral.core.model.version import dotted, version_tuple

@@ -14,8 +14,8 @@ from corral.clock import SystemClock
 from corral.core.model.jobs.job import Job, JobKind, JobSpec, ProcessIdentity
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport
-from corral.host.runtimes import watch
-from corral.host.runtimes.watch import WatchRuntime
+from corral.host.runtimes import reserved_and_adopted
+from corral.host.runtimes.reserved_and_adopted import WatchRuntime
 from corral.host.telemetry.processes import HostProcesses
 
 HOST = HostProcesses()
@@ -131,7 +131,7 @@ def test_an_adopted_process_that_ends_by_itself_ends_as_the_kernel_says_or_is_lo
 def test_an_adopted_process_that_nobody_reaps_is_lost_and_says_so(
     runtime: WatchRuntime, events: "Queue[str]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "REAPED_WITHIN_S", 0.1)
+    monkeypatch.setattr(reserved_and_adopted, "REAPED_WITHIN_S", 0.1)
     with process() as child:
         runtime.launch(launch(JobKind.ADOPT, identity(child)))
         let_go(child)

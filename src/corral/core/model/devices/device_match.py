@@ -1,4 +1,4 @@
-"""A test whether a device is of a requested model."""
+"""Tests whether a device is of a requested model, and a slice of a requested profile."""
 
 from functools import lru_cache
 
@@ -14,6 +14,13 @@ def model_matches(wanted: tuple[str, ...], model: str) -> bool:
         return True
     words = _words(model)
     return any(_words(wish) <= words for wish in wanted)
+
+
+def profile_matches(wanted: str, profile: str) -> bool:
+    """Whether a slice of `profile` matches the request: by its name ("1g.10gb") or its memory ("10g", "10gb")."""
+    name = profile.lower()
+    memory = name.partition(".")[2].partition("+")[0]
+    return wanted.lower() in {name, memory, memory.removesuffix("b")} - {""}
 
 
 def _words(name: str) -> frozenset[str]:

@@ -11,8 +11,8 @@ import pytest
 
 from corral.clock import SystemClock
 from corral.core.access.caller import Caller
-from corral.core.control.launching.node_recovery import LeftBehind
 from corral.core.control.nodes import node_workers
+from corral.core.control.nodes.gone_and_returned_nodes import LeftBehind
 from corral.core.model.errors import BackendFailed
 from corral.core.model.fact import ConditionObserved, NodeObserved, NodeRemoved
 from corral.core.model.home import Home

@@ -14,7 +14,7 @@ from corral.core.model.placing.allocation import Allocation, Grant, Member, Plac
 from corral.core.model.view import View
 from corral.core.ports.node import News
 from corral.core.ports.telemetry import Contact
-from corral.host.telemetry.node_silence import WatchedNode
+from corral.host.telemetry.node_contact import WatchedNode
 
 SETTINGS = Settings(node_silent_after_s=10.0, node_gone_after_s=300.0)
 NODE = Node("as-it-calls-itself", (Device("a", 0, "A100", 81920), Device("b", 1, "A100", 81920)), 8000, 1024)

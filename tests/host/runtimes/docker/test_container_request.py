@@ -9,7 +9,7 @@ from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.tenant import Tenant
 from corral.core.model.runs.launch import DeviceUse, Launch
-from corral.host.runtimes.docker.body import body_of, cdi_devices, with_devices
+from corral.host.runtimes.docker.container_request import body_of, cdi_devices, with_devices
 from corral.host.runtimes.docker.records import HostUser, OrderedDevice
 
 ALICE = HostUser(1000, 100, [100, 27])

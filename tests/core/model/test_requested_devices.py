@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import Refused
-from corral.core.model.jobs.ask import Ask, ask
 from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.requested_devices import Ask, ask
 from corral.core.model.units import parse_share_milli
 
 

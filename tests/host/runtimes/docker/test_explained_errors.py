@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.host.runtimes.docker.plain_words import CANNOT_RUN, FAILED, NOT_FOUND, explained
+from corral.host.runtimes.docker.explained_errors import CANNOT_RUN, FAILED, NOT_FOUND, explained
 from corral.host.runtimes.docker.records import Fault
 
 _RUNC = "failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: "
