@@ -20,12 +20,12 @@ from corral.api.answers.responses import BYTES, SCHEMAS, json_of
 from corral.api.requests import gpu_number, shapes, tuning_shapes
 from corral.api.route_table import ApiRoute, Body, RouteTable
 from corral.core.model import answers
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.job_choice import JobChoice
 from corral.core.model.jobs.job_update import JobUpdate
 from corral.core.model.jobs.submission import ArraySpec, Submission
 from corral.core.model.jobs.sweep import Sweep
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.model.tuning.experiment import ExperimentChange
 from corral.core.model.tuning.tuning_spec import TuningSpec
 from corral.declared.field_limits import schema_limits

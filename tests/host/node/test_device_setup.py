@@ -16,9 +16,8 @@ from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.tenant import Tenant
 from corral.core.model.runs.launch import DeviceUse, Launch
 from corral.host.node.device_setup import WORKERS, DeviceSetup, WorkerQueues
-from corral.vendors.exclusive import Exclusive
 from corral.vendors.sharing_driver import SharingDriver
-from corral.vendors.timeslice import Timeslice
+from corral.vendors.sharing_without_setup import Exclusive, Timeslice
 
 EVENT_S = 60.0
 

@@ -26,7 +26,7 @@ from corral.core.model.devices.device import SERVICE, Device
 from corral.core.model.devices.means import Level, Means
 from corral.core.model.errors import BackendFailed, CorralError, NodeUnreachable, NotFound, Refused
 from corral.core.model.home import Home
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.runs.launch import Launch, Lineage, Origin, checked_launch_id, job_of, member_of
 from corral.core.ports.host import Credentials, FileQuery
 from corral.core.ports.node import (

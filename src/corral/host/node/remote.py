@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from corral.core.model.alerts.notification import Notification
 from corral.core.model.answers.devices import SlicePlan
 from corral.core.model.errors import BackendFailed, NodeUnreachable, Refused
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.runs.launch import Launch
 from corral.core.ports.host import Credentials, FileQuery
 from corral.core.ports.node import (

@@ -2,9 +2,9 @@
 
 from corral.core.model.devices.device import Device
 from corral.core.model.errors import BackendFailed
-from corral.vendors.exclusive import Exclusive
 from corral.vendors.nvidia.mps_daemon import program_missing
 from corral.vendors.nvidia.tools import NVIDIA_SMI, run_tool
+from corral.vendors.sharing_without_setup import Exclusive
 
 
 def process_mode_missing(*, described: bool, by_root: bool) -> str | None:

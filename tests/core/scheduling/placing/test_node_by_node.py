@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from corral.core.model.devices.device import Device, Link, Node
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Placement
+from corral.core.model.placing.fit import fit_memo
 from corral.core.model.placing.split import Strategy
 from corral.core.model.view import View, ViewDraft
 from corral.core.scheduling.placing.node_by_node import choose
@@ -17,7 +18,6 @@ from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import DEFAULT
 from corral.core.scheduling.state.capacity import Capacity
 from corral.core.scheduling.state.draft import Draft, PlacementRequest
-from corral.core.scheduling.state.fit_memo import fit_memo
 from tests.core.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
 

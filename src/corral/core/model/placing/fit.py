@@ -1,8 +1,9 @@
 """The only feasibility test: does a request fit on a node in this state? It decides, and later it verifies."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from corral.core.model.devices.device import FIRST_VENDOR, DeviceState, NodeStatus
 from corral.core.model.devices.device_match import model_matches, profile_matches
@@ -394,3 +395,12 @@ def _slots_misfit(request: Request, causes: list[Cause], able: int) -> Misfit:
         never=reachable < request.devices,
         eviction_helps=evictable >= request.devices,
     )
+
+
+FitMemo = Callable[[Request, NodeState, tuple[int, ...] | None], Fit | Misfit]
+"""`corral.core.model.placing.fit.fit`; the last argument holds the slots that the request names."""
+
+
+def fit_memo() -> FitMemo:
+    """A fit test that caches its answers from cycle to cycle. Nodes in equal states share an answer."""
+    return lru_cache(maxsize=50_000)(lambda request, state, named: fit(request, state, named=named))

@@ -6,7 +6,7 @@ from corral.clock import Clock
 from corral.core.model.alerts.notification import Notification
 from corral.core.model.answers.devices import SlicePlan
 from corral.core.model.errors import DevicesTaken, NodeUnreachable, Refused
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.runs.launch import Launch, LaunchPhase, checked_launch_id
 from corral.core.ports.host import Credentials, FileQuery
 from corral.core.ports.node import (

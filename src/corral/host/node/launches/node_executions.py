@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from corral.core.model.errors import BackendFailed, Refused
-from corral.core.model.jobs.terminal import MOST_CELLS, TerminalSize
+from corral.core.model.jobs.input import MOST_CELLS, TerminalSize
 from corral.core.ports.node import ExecOutput, InputTaken
 from corral.core.ports.runtime import Execution, InnerCommand
 from corral.host.runtimes.process.output.job_input import LARGEST_OFFSET, PORTION_BYTES

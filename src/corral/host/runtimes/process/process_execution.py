@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from corral.core.model.errors import BackendFailed
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.ports.runtime import InnerCommand, InnerOutput
 from corral.unix_peer import peer_of
 

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import NamedTuple, NoReturn
 
-from . import channel, loop
+from . import channel
 from .layout import (
     Task,
     common_file,
@@ -118,7 +118,7 @@ class JobStep:
         self._begin_here()
         while self._left:
             timeout = None if self._kill_at is None else max(0.0, self._kill_at - time.monotonic())
-            loop.serve(self._selector, timeout)
+            channel.serve(self._selector, timeout)
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 self._kill_at = None
                 self._signal(signal.SIGKILL)

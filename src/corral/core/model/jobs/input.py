@@ -1,6 +1,7 @@
-"""The size of a terminal."""
+"""The input of a job's program: whether it takes more, and the size of its terminal."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 from corral.core.model.field import Field
@@ -15,3 +16,11 @@ class TerminalSize:
 
     rows: Annotated[int, Field(least=1, most=MOST_CELLS)] = 24
     columns: Annotated[int, Field(least=1, most=MOST_CELLS)] = 80
+
+
+class InputState(StrEnum):
+    """WAITING: the job has not started. OPEN: it takes more input. CLOSED: it has all its input, or has ended."""
+
+    WAITING = "waiting"
+    OPEN = "open"
+    CLOSED = "closed"
