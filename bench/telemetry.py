@@ -20,7 +20,7 @@ from corral.core.model.devices.device import DeviceSample, Node
 from corral.core.model.view import View
 from corral.core.ports.node import News
 from corral.host.telemetry.discover import discover
-from corral.host.telemetry.node_silence import WatchedNode
+from corral.host.telemetry.node_contact import WatchedNode
 from corral.host.telemetry.sampler import Sampler
 from corral.vendors.nvidia.nvml import open_nvml
 from tests.vendors.nvidia.nvml_stub import build_stub

@@ -19,7 +19,7 @@ from corral.client import (
     MemberRow,
 )
 from corral.core.model.jobs.phase import Phase
-from corral.core.model.runs.attempt_end import AttemptEnd
+from corral.core.model.runs.attempt import AttemptEnd
 
 NOW = 1_800_000_000.0
 LOG = "/home/alice/.corral/logs/17.log"

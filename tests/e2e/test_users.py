@@ -20,7 +20,7 @@ from corral.cli import commands, main
 from corral.client import Client
 from corral.client.submitting.request import submission
 from corral.core.model.errors import CorralError
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.token import TokenScope
 from corral.wire import to_plain
 from tests.e2e.box import PATIENCE_S, Box, described, serving, uuid

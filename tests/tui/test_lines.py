@@ -12,9 +12,9 @@ from corral.core.model.jobs.phase import Phase
 from corral.tui.board import Board
 from corral.tui.board_news import Snapshot
 from corral.tui.frame import frame_lines
-from corral.tui.log_lines import MOST_CHARACTERS, MOST_LINES, LogLines, shown_line
+from corral.tui.log_feed import MOST_CHARACTERS, MOST_LINES, LogLines, shown_line
 from corral.tui.ordering import RowChoice, chosen_devices, chosen_jobs
-from corral.tui.styled_lines import cell, clipped_to, text_of
+from corral.tui.styled_lines import Line, cell, clipped_to
 
 ANY_TEXT = st.text(max_size=60)
 NUMBERS = st.none() | st.integers(0, 10**6)
@@ -33,6 +33,10 @@ JOBS = st.lists(
     ),
     max_size=12, unique_by=lambda row: row.id,
 )  # fmt: skip
+
+
+def text_of(line: Line) -> str:
+    return "".join(text for text, _ in line)
 
 
 @settings(max_examples=30)

@@ -20,10 +20,10 @@ from corral.api.answers.responses import BYTES, SCHEMAS, json_of
 from corral.api.requests import gpu_number, shapes
 from corral.api.route_table import ApiRoute, Body, RouteTable
 from corral.core.model import answers
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import ArraySpec
 from corral.core.model.jobs.sweep import Sweep
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.declared.field_limits import schema_limits
 from corral.wire import key_of
 

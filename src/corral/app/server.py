@@ -14,7 +14,7 @@ from corral.api.connections.server_socket import ServerSocket
 from corral.api.events.event_feed import EventFeed, event_feed
 from corral.api.pages.dashboard import Dashboard
 from corral.api.pages.listener import LoopbackListener
-from corral.api.requests.auth import Authenticator, ensure_token, find_account, user_name
+from corral.api.requests.auth import Authenticator, ensure_token, find_account
 from corral.api.requests.submitting import Submitter
 from corral.api.routing import AppState
 from corral.api.server import ApiServer
@@ -57,6 +57,7 @@ from corral.host.traces.numbers import highest_number
 from corral.plugins.engines import load_engine
 from corral.plugins.queue_orders import load_policies
 from corral.sim.replays.replay_process import ReplayProcess
+from corral.unix_peer import user_name
 
 log = logging.getLogger("corral")
 

@@ -26,8 +26,6 @@ from corral.core.model.queues.queue import Project, Queue, Quota
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
-_DAY_S = 86400.0
-_HOUR_S = 3600.0
 _OF_THE_SITE = ""
 """Placeholder for the policy of a queue that names none, until the site's policy is known."""
 

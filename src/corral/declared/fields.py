@@ -63,3 +63,13 @@ def default_of(cls: type[Any], name: str) -> Any:
 def without_unit(name: str) -> str:
     """The name of a field for users, if nothing else is declared."""
     return next((name.removesuffix(unit) for unit in _UNITS if name.endswith(unit)), name)
+
+
+def told_fields(row: type[Any]) -> tuple[str, ...]:
+    """The names of the fields that events contain."""
+    return tuple(name for name, declared in declarations(row).items() if declared.said.told)
+
+
+def untold_values(row: type[Any]) -> Mapping[str, Any]:
+    """The fields that events leave out, with their defaults."""
+    return {name: default_of(row, name) for name, declared in declarations(row).items() if not declared.said.told}

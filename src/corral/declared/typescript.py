@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from corral.core.model.answers.jobs import JobRow
-from corral.declared.event_rows import untold_values
+from corral.declared.fields import untold_values
 
 _HEAD = """\
 /** Fields of a job's row that events leave out, as a new row has them. By `make web-types` from `JobRow`. */

@@ -23,11 +23,9 @@ def bar(part: float | None, columns: int, stream: TextIO | None = None) -> str:
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(columns, "░")
 
 
-def spark_line(parts: Sequence[float | None], stream: TextIO | None = None) -> str:
-    """A column for each part (0 to 1), as high as it is, blank for None, which is not known. As for `bar`, `stream` is
-    where it goes.
-    """
-    heights = _HEIGHTS if _can_write(_HEIGHTS, stream or sys.__stdout__) else _PLAIN_HEIGHTS
+def spark_line(parts: Sequence[float | None]) -> str:
+    """A column for each part (0 to 1), as high as it is, blank for None, which is not known."""
+    heights = _HEIGHTS if _can_write(_HEIGHTS, sys.__stdout__) else _PLAIN_HEIGHTS
     highest = len(heights) - 1
     return "".join(" " if part is None else heights[round(min(1.0, max(0.0, part)) * highest)] for part in parts)
 

@@ -30,8 +30,15 @@ from corral.core.model.placing.plan import Evict, Plan, Start
 from corral.core.model.runs.launch import LaunchPhase, LaunchReport
 from corral.core.scheduling.planner import Planner
 from corral.sim.faults.faults import Breakdown, Trouble
-from corral.sim.progress import Progress, untold
 from corral.sim.reports.history import History, Run
+
+Progress = Callable[[int, int], None]
+"""Called often with the number of finished jobs, and of all jobs."""
+
+
+def untold(done: int, total: int) -> None:
+    """For a simulation whose progress is not shown."""
+
 
 Speed = Callable[[Placement], float]
 

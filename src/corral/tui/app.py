@@ -13,11 +13,10 @@ from corral.client import Client
 from corral.tui.board import MOST_ENDED, Board
 from corral.tui.cancelling import Cancelling
 from corral.tui.feed import Answered, Asker, Connect, Feed, read_ended
-from corral.tui.filter_line import FilterLine
 from corral.tui.frame import head_line
-from corral.tui.line_widgets import Lines
-from corral.tui.looking_again import LookingAgain
+from corral.tui.line_widgets import FilterLine, Lines
 from corral.tui.panes import DevicePane, JobPane, Pane
+from corral.tui.polling import LookingAgain
 from corral.tui.styled_lines import Line, cell, clipped_to
 
 TICK_S = 0.2

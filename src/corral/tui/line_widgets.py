@@ -7,14 +7,14 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.events import Click
+from textual.events import Click, Key
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from corral.tui.styled_lines import Line
+from corral.tui.styled_lines import Line, clipped_to
 
 _STYLES = {
     "bold": Style(bold=True),
@@ -40,7 +40,7 @@ class Lines(Widget):
     DEFAULT_CSS = "Lines { height: 1; width: 1fr; }"
 
     def __init__(self, make: Callable[[int], Sequence[Line]], id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self._make = make
 
     def render_line(self, y: int) -> Strip:
@@ -74,8 +74,8 @@ class LineList(ScrollView, can_focus=True):
     class Opened(Message):
         """Enter was pressed on the selected line."""
 
-    def __init__(self, line: Callable[[int, int], Line], id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, line: Callable[[int, int], Line]) -> None:
+        super().__init__()
         self._line = line
         self.keys: Sequence[str] = ()
         self.at = 0
@@ -134,3 +134,41 @@ class LineList(ScrollView, can_focus=True):
         wanted = max(0, min(wanted, max(0, len(self.keys) - rows)))
         if wanted != top:
             self.scroll_to(y=wanted, animate=False, force=True, immediate=True)
+
+
+_MOST_CHARACTERS = 200
+
+
+class FilterLine(Widget, can_focus=True):
+    """Takes every key while it has the focus. `text` is the typed text."""
+
+    DEFAULT_CSS = "FilterLine { height: 1; width: 1fr; display: none; }"
+    SAYS: ClassVar[str] = "filter: "
+
+    class Typed(Message):
+        """The text is another; `done` if it is not typed at any more."""
+
+        def __init__(self, text: str, done: bool) -> None:
+            super().__init__()
+            self.text = text
+            self.done = done
+
+    text = ""
+
+    def render_line(self, y: int) -> Strip:
+        shown = clipped_to(self.text, self.size.width - len(self.SAYS) - 2)
+        return strip_of([(f"{self.SAYS}{shown}", None), ("_", "bold")], self.size.width, Style(bold=True))
+
+    def on_key(self, event: Key) -> None:
+        event.stop()
+        event.prevent_default()
+        if event.key == "escape":
+            self.text = ""
+        elif event.key in ("backspace", "ctrl+h"):
+            self.text = self.text[:-1]
+        elif event.key == "ctrl+u":
+            self.text = ""
+        elif event.is_printable and event.character and len(self.text) < _MOST_CHARACTERS:
+            self.text += event.character
+        self.post_message(self.Typed(self.text, event.key in ("escape", "enter", "tab", "up", "down")))
+        self.refresh()

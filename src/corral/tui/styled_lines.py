@@ -44,8 +44,3 @@ def line_of(*spans: Span, columns: int) -> Line:
         line += [(shown, style), (" ", None)]
         left -= cell_len(shown) + 1
     return line[:-1]
-
-
-def text_of(line: Line) -> str:
-    """Return the plain text of the line."""
-    return "".join(text for text, _ in line)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from corral.api.requests.user_turns import whose_request
+from corral.api.requests.request_limits import whose_request
 from corral.core.control.token_issuer import TokenIssuer
 from tests.api.pages.browser import OWN, Browser, link_of
 from tests.api.world import TOKEN, Served

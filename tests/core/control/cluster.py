@@ -8,7 +8,7 @@ from pathlib import Path
 from corral.clock import SystemClock
 from corral.core.control.launching.dispatcher import Dispatcher
 from corral.core.control.launching.environment import launches_of
-from corral.core.control.launching.node_recovery import Recovery
+from corral.core.control.nodes.gone_and_returned_nodes import Recovery
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.lifecycle import starting

@@ -12,8 +12,8 @@ from corral.core.control.running import executions as module
 from corral.core.control.running.executions import KEPT_CHARACTERS, MOST_BYTES, MOST_OF_A_JOB, SHELL, Executions
 from corral.core.model.errors import BackendFailed, Conflict, Forbidden, NodeUnreachable, NotFound, Refused
 from corral.core.model.fact import CommandExecuted
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import JobKind
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.ports.runtime import InnerCommand
 from tests.core.control.test_interaction import ALICE, BOB, ROOT, Found, World
 

@@ -19,10 +19,9 @@ from corral.core.lifecycle import starting
 from corral.core.model.answers.job_changes import InputProgress
 from corral.core.model.errors import Conflict, Forbidden, NodeUnreachable, NotFound, Refused
 from corral.core.model.fact import JobSubmitted
-from corral.core.model.jobs.input_state import InputState
+from corral.core.model.jobs.input import InputState, TerminalSize
 from corral.core.model.jobs.job import Job, JobKind
 from corral.core.model.jobs.phase import Phase
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.ports.ledger import Decided
 from corral.core.ports.node import InputTaken
 from corral.host.node.mock.simulated_node import SimulatedInputs, SimulatedNode

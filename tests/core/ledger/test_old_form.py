@@ -18,7 +18,7 @@ from corral.core.model.fact import (
     ServerPart,
 )
 from corral.core.model.jobs.phase import Phase
-from corral.core.model.runs.attempt_end import AttemptEnd
+from corral.core.model.runs.attempt import AttemptEnd
 from tests.core.ledger.making import url_of, write
 
 WRITTEN_THEN = Path(__file__).with_name("ledger_of_0006.sql")

@@ -8,9 +8,9 @@ from corral.core.lifecycle import commands, ending, stopping
 from corral.core.lifecycle import input as input_steps
 from corral.core.model.errors import Conflict
 from corral.core.model.fact import JobChanged
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.model.view import View
 from tests.core.control.strategies import box, job, with_jobs
 from tests.core.lifecycle.taken_steps import BACKOFF, URGENT, exited, phases, started

@@ -11,8 +11,7 @@ from corral.core.model.fact import Fact, JobChanged
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.job_patch import patched
 from corral.core.model.jobs.phase import Phase
-from corral.core.model.runs.attempt import RecordedAttempt
-from corral.core.model.runs.attempt_end import AttemptEnd
+from corral.core.model.runs.attempt import AttemptEnd, RecordedAttempt
 from corral.core.model.runs.launch import LaunchPhase, LaunchReport
 from corral.core.model.view import View
 from tests.core.control.strategies import box, job, with_jobs

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.core.model.devices.device_match import profile_matches
 from corral.core.model.devices.means import Means
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Grant
@@ -15,7 +16,6 @@ from corral.core.model.placing.fit import (
     Misfit,
     fit,
     grants_on,
-    profile_matches,
     share_milli_of,
     still_fits,
 )

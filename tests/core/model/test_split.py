@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.core.model.errors import Refused
-from corral.core.model.placing.split import NoRoom, Strategy, split
+from corral.core.model.placing.split import NoRoom, Strategy, fill, split
 
 VECTORS = [
     ("the least free device that holds it all", 100, [300, 200, 100], [0, 0, 100]),
@@ -53,15 +53,6 @@ def test_no_device_at_all_is_no_room(strategy: Strategy) -> None:
 def test_a_share_below_a_hundredth_is_refused(wanted: int) -> None:
     with pytest.raises(Refused, match=r"below the least, 0\.01"):
         split(wanted, [1000])
-
-
-def test_a_coarse_quantum_rounds_each_part_down() -> None:
-    assert split(1250, [1000, 1000], quantum_milli=100) == (600, 600)
-
-
-def test_nothing_left_after_rounding_is_refused() -> None:
-    with pytest.raises(Refused, match=r"nothing is left of 0\.05"):
-        split(50, [1000], quantum_milli=100)
 
 
 def test_a_site_that_refuses_fragments_gets_whole_devices_and_one_part_or_nothing() -> None:
@@ -127,16 +118,12 @@ def test_evenly_is_what_the_rule_says_to_the_letter(free: list[int], part: int) 
     assert split(wanted * 10, [room * 10 for room in free]) == tuple(10 * part for part in expected)
 
 
-@given(free=free_shares, wanted=st.integers(1, 1600).map(lambda n: n * 10), quantum=st.sampled_from([10, 50, 100, 250]))
-def test_rounding_loses_less_than_a_quantum_per_device(free: list[int], wanted: int, quantum: int) -> None:
-    try:
-        parts = split(wanted, free, quantum_milli=quantum)
-    except Refused:
-        return
+@given(free=free_shares, wanted=st.integers(1, 1600).map(lambda n: n * 10))
+def test_parts_are_whole_hundredths_and_nothing_is_lost(free: list[int], wanted: int) -> None:
+    parts = split(wanted, free)
     if isinstance(parts, tuple):
-        lost = wanted - sum(parts)
-        assert 0 <= lost < quantum * len(free)
-        assert all(part % quantum == 0 for part in parts)
+        assert sum(parts) == wanted
+        assert all(part % 10 == 0 for part in parts)
 
 
 @given(
@@ -170,3 +157,56 @@ def test_evenly_never_splits_what_one_device_holds(free: list[int], wanted: int)
     if max(free) >= wanted:
         assert isinstance(parts, tuple)
         assert [part for part in parts if part] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "free", "parts"),
+    [
+        (2500, (1000, 1000, 1000), (1000, 1000, 500)),
+        (1200, (1000, 800), (1000, 200)),
+        (1200, (800, 1000), (200, 1000)),
+        # What is left over goes where it leaves the least room, not to a device that is all free.
+        (2500, (1000, 1000, 1000, 600), (1000, 1000, 0, 500)),
+        (1500, (900, 500, 1000, 500), (0, 0, 1000, 500)),
+        # No whole device is free, or too few, or none alone has what is left over.
+        (1200, (700, 800), (400, 800)),
+        (2500, (1000, 900, 700), (1000, 900, 600)),
+        (1500, (1000, 300, 300), (1000, 300, 200)),
+        (500, (300, 300), (300, 200)),
+        (2000, (1000, 1000, 1000), (1000, 1000, 0)),
+    ],
+)
+def test_whole_devices_come_first_and_the_rest_leaves_the_least_room(
+    wanted: int, free: tuple[int, ...], parts: tuple[int, ...]
+) -> None:
+    assert fill(wanted, free) == parts
+
+
+def test_the_whole_devices_may_be_chosen() -> None:
+    assert fill(2500, (1000, 1000, 1000, 1000), wholes=(1, 3)) == (0, 1000, 500, 1000)
+    assert fill(1500, (1000, 500), wholes=(1,)) == (1000, 500)
+
+
+def test_what_does_not_fit_or_would_fragment_is_answered_as_a_plain_split_answers() -> None:
+    assert fill(2500, (1000, 1000, 400)) == NoRoom(2500, 2400)
+    assert fill(1500, (1000, 300, 300), refuse_fragmenting=True) == NoRoom(1500, 1600, (1000, 300, 200))
+    assert fill(1500, (1000, 300, 600), refuse_fragmenting=True) == (1000, 0, 500)
+    with pytest.raises(Refused):
+        fill(5, (1000,))
+
+
+amounts = st.lists(st.one_of(st.just(1000), st.integers(0, 1000)), min_size=1, max_size=6)
+
+
+@given(st.integers(1, 600).map(lambda n: 10 * n), amounts, st.booleans())
+def test_a_fill_gives_what_is_asked_wherever_a_plain_split_does_with_no_fewer_whole_devices(
+    wanted: int, free: list[int], refused: bool
+) -> None:
+    plain = split(wanted, free, strategy=Strategy.FILL, refuse_fragmenting=refused)
+    parts = fill(wanted, free, refuse_fragmenting=refused)
+    assert isinstance(parts, NoRoom) == isinstance(plain, NoRoom)
+    if isinstance(parts, NoRoom) or isinstance(plain, NoRoom):
+        return
+    assert sum(parts) == wanted
+    assert all(0 <= part <= room for part, room in zip(parts, free, strict=True))
+    assert parts.count(1000) >= plain.count(1000)

@@ -8,7 +8,7 @@ import pytest
 from corral.core.ports.preflight import Effect, Place
 from corral.core.preflight.detect import Stated, detect
 from corral.core.preflight.rules import check
-from tests.core.preflight.test_weights import LLAMA_3_8B
+from tests.core.preflight.test_estimate import LLAMA_3_8B
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.core.preflight.model_config import ModelShape, shape_of
-from tests.core.preflight.test_weights import GPT_2, LLAMA_3_8B, shape
+from tests.core.preflight.test_estimate import GPT_2, LLAMA_3_8B, shape
 
 
 def test_the_language_part_of_a_multimodal_model_counts() -> None:

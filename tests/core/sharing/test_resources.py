@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import Refused
-from corral.core.model.jobs.ask import Ask
+from corral.core.model.jobs.requested_devices import Ask
 from corral.core.sharing.resources import to_ask
 
 CONVERSIONS: list[tuple[dict[str, str], Ask]] = [

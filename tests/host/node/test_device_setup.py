@@ -4,6 +4,7 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -14,10 +15,9 @@ from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.tenant import Tenant
 from corral.core.model.runs.launch import DeviceUse, Launch
-from corral.host.node.device_setup import DeviceSetup
-from corral.vendors.exclusive import Exclusive
+from corral.host.node.device_setup import WORKERS, DeviceSetup, WorkerQueues
 from corral.vendors.sharing_driver import SharingDriver
-from corral.vendors.timeslice import Timeslice
+from corral.vendors.sharing_without_setup import Exclusive, Timeslice
 
 EVENT_S = 60.0
 
@@ -204,3 +204,47 @@ def test_the_clients_of_a_means_are_those_that_have_a_part(devices: DeviceSetup)
     for number, part in ((1, use(SHARED, 250)), (2, use(SHARED, 250)), (3, use(OTHER, 1000))):
         assert enter(devices, launch(number, part)) is None
     assert devices.clients(Means.MPS) == {"GPU-m": (SHARED, ("1.1", "2.1"))}
+
+
+PATIENCE_S = 60.0
+
+
+def wait(gate: threading.Event) -> None:
+    assert gate.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def queues() -> Iterator[WorkerQueues]:
+    queues = WorkerQueues()
+    yield queues
+    queues.close()
+
+
+def test_what_is_put_under_a_key_keeps_its_order_however_long_it_takes(queues: WorkerQueues) -> None:
+    gate, done, last = threading.Event(), list[int](), threading.Event()
+    queues.put("GPU-a", partial(wait, gate))
+    for number in range(20):
+        queues.put("GPU-a", partial(done.append, number))
+    queues.put("GPU-a", last.set)
+    gate.set()
+    wait(last)
+    assert done == list(range(20))
+
+
+def test_a_key_that_is_held_up_holds_up_no_other(queues: WorkerQueues) -> None:
+    gate, other = threading.Event(), threading.Event()
+    for number in range(WORKERS - 1):
+        queues.put(f"GPU-{number}", partial(wait, gate))
+    queues.put("GPU-z", other.set)
+    wait(other)
+    gate.set()
+
+
+def test_what_fails_keeps_nothing_after_it_from_being_done(queues: WorkerQueues) -> None:
+    def fail() -> None:
+        raise BackendFailed("it hangs")
+
+    done = threading.Event()
+    queues.put("GPU-a", fail)
+    queues.put("GPU-a", done.set)
+    wait(done)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from corral.core.model.errors import BackendFailed, Refused
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.ports.node import ExecOutput
 from corral.core.ports.runtime import InnerCommand, InnerOutput
 from corral.host.node.launches import node_executions as module

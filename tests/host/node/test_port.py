@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from corral.core.model.errors import NodeUnreachable
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.phase import Phase
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.model.runs.launch import Launch, LaunchPhase, log_mark, with_time_limit
 from corral.core.ports.host import Credentials, FileQuery
 from corral.core.ports.node import InputTaken, LogChunk

@@ -16,8 +16,8 @@ from corral.core.model.jobs.job import JobKind, JobSpec
 from corral.core.model.runs.launch import Launch
 from corral.host.runtimes.process.process_launches import ProcessLaunches
 from corral.host.runtimes.process.runtime import ProcessRuntime
+from corral.host.runtimes.reserved_and_adopted import WatchRuntime
 from corral.host.runtimes.simulated import SimulatedRuntime
-from corral.host.runtimes.watch import WatchRuntime
 from corral.host.telemetry.processes import HostProcesses
 from tests.host.runtimes.contract import MembersContract, Rig, RuntimeContract
 

@@ -21,7 +21,7 @@ from corral.core.ports.telemetry import Source
 from corral.host.telemetry.discover import discover
 from corral.host.telemetry.host import host_node
 from corral.host.telemetry.mock import MockSource
-from corral.host.telemetry.node_silence import WatchedNode
+from corral.host.telemetry.node_contact import WatchedNode
 from corral.host.telemetry.sampler import Sampler
 from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 

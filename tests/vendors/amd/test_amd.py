@@ -21,7 +21,7 @@ from corral.core.ports.preflight import Effect, Place, Workload
 from corral.core.preflight.rules import check
 from corral.core.sharing.arrange import Arrangement
 from corral.gpu.leasing import Lease
-from corral.host.runtimes.docker.body import with_devices
+from corral.host.runtimes.docker.container_request import with_devices
 from corral.host.runtimes.docker.records import OrderedDevice
 from corral.host.runtimes.process.srun.layout import devices_variable
 from corral.host.telemetry.discover import discover

@@ -3,7 +3,7 @@
 import pytest
 
 from corral.core.model.devices.device import Device
-from corral.vendors.nvidia.slice_names import slice_milli
+from corral.vendors.nvidia.mig_profiles import slice_milli
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,11 @@ from corral.config import Settings
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.devices.means import Means
 from corral.core.model.placing.tenant import Tenant
-from corral.vendors.exclusive import Exclusive
 from corral.vendors.nvidia.compute_mode import OneProcess
 from corral.vendors.nvidia.mps import Mps
 from corral.vendors.nvidia.nvidia_sharing import NvidiaSharing
 from corral.vendors.sharing_driver import SharingDriver
-from corral.vendors.timeslice import Timeslice
+from corral.vendors.sharing_without_setup import Exclusive, Timeslice
 from corral.vendors.vendor import Host
 from tests.core.sharing.conftest import tenant
 

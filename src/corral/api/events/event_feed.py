@@ -18,8 +18,7 @@ from anyio import CapacityLimiter, to_thread
 from corral.api.answers.errors import Busy
 from corral.api.events.event_batches import EventBatch
 from corral.clock import Clock
-from corral.core.control.events.condition_changes import changes_of_condition
-from corral.core.control.events.device_samples import DeviceSamples
+from corral.core.control.events.device_events import DeviceSamples, changes_of_condition
 from corral.core.control.events.journal_events import JournalEvents, Published
 from corral.core.control.events.rows_of_facts import CORE_TOPICS, DEVICES, METRICS, RowsOfFact, Told
 from corral.core.model.answers.events import Event

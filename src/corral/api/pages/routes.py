@@ -15,8 +15,8 @@ from corral.api.pages.links import VALID_S
 from corral.api.requests import shapes
 from corral.api.requests.bodies import Intake
 from corral.api.requests.reading import read_body
+from corral.api.requests.request_limits import answer_for
 from corral.api.requests.user_threads import on_worker
-from corral.api.requests.user_turns import answer_for
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import AppState, RequestContext, json_response
 from corral.core.access.caller import Caller

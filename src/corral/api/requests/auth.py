@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 from corral.api.answers.errors import Unauthenticated
 from corral.api.pages import cookies
 from corral.api.requests.origins import must_be_of_no_other_page
-from corral.api.requests.user_turns import answer_for
+from corral.api.requests.request_limits import answer_for
 from corral.clock import Clock, SystemClock
 from corral.core.access.caller import Caller
 from corral.core.access.token_digest import digest_of
@@ -26,7 +26,7 @@ from corral.core.model.errors import Forbidden, Refused
 from corral.core.model.token import Token, TokenScope
 from corral.core.ports.ledger import TokenStore
 from corral.files import read_whole
-from corral.unix_peer import Peer
+from corral.unix_peer import Peer, user_name
 
 TOKEN_LEAST_LENGTH = 16
 TOKEN_MOST_LENGTH = 1024
@@ -249,11 +249,3 @@ def ensure_token(path: Path) -> str:
             "remove the file, and the server creates a new one"
         )
     return token
-
-
-def user_name(uid: int) -> str:
-    """The name of a user. If the user has no name, as in some containers, the uid as text."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -20,10 +20,10 @@ from corral.core.model.devices.group_use import KpiBy
 from corral.core.model.devices.means import Means
 from corral.core.model.field import Field
 from corral.core.model.jobs import name_pattern
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import PRIORITY
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import PID, Submission
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.model.runs.run_history import ReportBy, UsageBy
 from corral.core.model.token import TokenScope
 

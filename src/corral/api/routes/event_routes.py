@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from corral.api.answers.errors import response_to
 from corral.api.answers.responses import gives_text
-from corral.api.connections.until_gone import until_gone
+from corral.api.answers.streams import until_gone
 from corral.api.connections.websockets import CLOSED_FORBIDDEN, CLOSED_MESSAGE, CLOSED_RESTART, CLOSED_SLOW
 from corral.api.events.event_batches import EventBatch
 from corral.api.events.event_feed import EventFeed

@@ -25,8 +25,7 @@ from corral.core.access.permissions import must_reach
 from corral.core.control.running.executions import FollowedExecution
 from corral.core.model.answers.job_changes import InputProgress
 from corral.core.model.errors import CorralError
-from corral.core.model.jobs.input_state import InputState
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import InputState, TerminalSize
 from corral.core.model.token import TokenScope
 from corral.core.ports.runtime import InnerCommand
 

@@ -13,8 +13,7 @@ from corral.api.requests.reading import read_body, read_query
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import RequestContext, json_response
 from corral.core.model.answers.job_changes import InputProgress
-from corral.core.model.jobs.input_state import InputState
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import InputState, TerminalSize
 
 LONGEST_WAIT_S = 10.0
 """A request waits this long for its job to take input. Then the answer says that nothing was taken."""

@@ -46,7 +46,7 @@ class CancelCommand(
     )
 
 
-class UpdateCommand(DeclaredCommand, runs="jobs.update.update", examples=("corral update 17 --priority 8 --time 4h",)):
+class UpdateCommand(DeclaredCommand, runs="jobs.change.update", examples=("corral update 17 --priority 8 --time 4h",)):
     """Change jobs that wait or run: priority, time, name, queue.
 
     Of each job all that is given is changed, or nothing. A waiting job keeps its time of submission, and its time limit

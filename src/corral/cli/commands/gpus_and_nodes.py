@@ -71,7 +71,7 @@ class UncordonCommand(DeclaredCommand, runs="site.cordon.uncordon", examples=("c
 
 
 class DrainCommand(
-    DeclaredCommand, runs="site.nodes.drain", examples=('corral drain gpu-07 --deadline 30m --reason "kernel update"',)
+    DeclaredCommand, runs="site.cordon.drain", examples=('corral drain gpu-07 --deadline 30m --reason "kernel update"',)
 ):
     """Empty a node: start nothing more on it. `corral uncordon` gives it back."""
 

@@ -150,7 +150,7 @@ def detail_lines(
     groups: tuple[Sequence[Labelled], ...] = (
         _standing(detail, explanation),
         _submission(detail),
-        _times(detail, explanation, now),
+        _times(detail, explanation),
         _placed(detail),
         [*_measured(detail.gpu_monitoring), ("memory", memory)],
         [("use", [] if detail.use is None else [_use_in_words(detail.use)])],
@@ -238,7 +238,7 @@ def _commit(spec: Mapping[str, Any]) -> str:
     return f"{spec['git_commit']}{differs}"
 
 
-def _times(detail: JobDetail, explanation: Explanation | None, now: float) -> list[Labelled]:
+def _times(detail: JobDetail, explanation: Explanation | None) -> list[Labelled]:
     waited = ", ".join(f"{part.reason} {format_duration(part.seconds)}" for part in detail.waited)
     expected, what = detail.expected_start, detail.expected_start_is
     if explanation is not None and explanation.expected_start_is is not None:

@@ -1,4 +1,7 @@
-"""Commands that change jobs: cancel, hold, release, requeue. Before it changes several jobs, each asks the user."""
+"""Commands that change jobs: cancel, hold, release, requeue, update.
+
+Before a command changes several jobs, it asks the user.
+"""
 
 import os
 import sys
@@ -7,16 +10,17 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Literal
 
+from corral.cli.commands import changing
 from corral.cli.commands.changing import ChangeFlags
 from corral.cli.direct.change_jobs import AT_ONCE, change_named, tell
-from corral.cli.screen import say
+from corral.cli.screen import complain_of, exit_code_of, say, write_lines
 from corral.cli.tables.states import phases_of
 from corral.client import ChangedJobs, Client
-from corral.core.model.errors import Refused
+from corral.core.model.errors import Conflict, Refused
 from corral.core.model.jobs.job_choice import OWN, JobChoice
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.printable import printable
-from corral.core.model.units import count_of
+from corral.core.model.units import count_of, parse_time_limit_s
 from corral.wire import to_plain
 
 _LOOKED_AT = 1000
@@ -166,3 +170,25 @@ def _merged(answers: Sequence[ChangedJobs]) -> ChangedJobs:
         tuple(dict.fromkeys(user for one in answers for user in one.users)),
         dict(phases),
     )
+
+
+def update(given: changing.UpdateCommand) -> int:
+    """Run `corral update`."""
+    if given.priority is None and given.time is None and given.name is None and given.queue is None:
+        raise Refused("nothing to change; give at least one of --priority, --time, --name and --queue")
+    time_limit_s = None if given.time is None else parse_time_limit_s(given.time, field="--time")
+    codes = [0]
+    told: set[str] = set()
+    with Client() as client:
+        for job_id in dict.fromkeys(given.ids):
+            try:
+                touched = client.jobs.update(
+                    job_id, priority=given.priority, time=time_limit_s, name=given.name, queue=given.queue
+                )
+            except (Refused, Conflict) as error:
+                complain_of(error)
+                codes.append(exit_code_of(error))
+                continue
+            write_lines(*(f"updated {each}" for each in touched if each not in told))
+            told.update(touched)
+    return max(codes)

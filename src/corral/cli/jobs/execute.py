@@ -17,7 +17,7 @@ from corral.client.connecting.transport import Transport
 from corral.client.inner_process import STDOUT, InnerProcess
 from corral.core.model.answers.job_changes import InputProgress
 from corral.core.model.errors import CorralError
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 
 _STDIN = 0
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Protocol, Self
 from corral.cli.screen import say
 from corral.client import Client
 from corral.core.model.errors import BackendFailed, CorralError, LedgerFailed
-from corral.core.model.jobs.input_state import InputState
+from corral.core.model.jobs.input import InputState
 
 if TYPE_CHECKING:
     from corral.core.model.answers.job_changes import InputProgress
-    from corral.core.model.jobs.terminal import TerminalSize
+    from corral.core.model.jobs.input import TerminalSize
 
 PORTION_BYTES = 64 * 1024
 PRESENT_S = 20.0

@@ -17,7 +17,7 @@ from typing import Any, Self
 from corral.cli.jobs.input_stream import InputTarget
 from corral.client import Client
 from corral.core.model.errors import CorralError, Refused
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 
 LEAVING_KEY = b"\x1d"
 """The key Ctrl-]."""

@@ -16,7 +16,7 @@ from corral.core.model.units import is_whole
 from corral.event_log import log_to_stderr
 
 if TYPE_CHECKING:
-    from corral.sim.progress import Progress
+    from corral.sim.engine import Progress
     from corral.sim.reports.history import History
 
 R = TypeVar("R")

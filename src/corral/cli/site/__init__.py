@@ -1,4 +1,4 @@
 """Commands about the site: nodes and GPUs, settings, tokens, alerts and channels.
 
-Start with `nodes`.
+Start with `cordon`.
 """

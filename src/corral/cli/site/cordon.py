@@ -1,4 +1,4 @@
-"""`corral cordon` and `corral uncordon`: keep jobs from starting on a GPU or a node, and allow it again."""
+"""`corral cordon`, `uncordon` and `drain`: keep jobs from starting on a GPU or a node, allow it again, empty a node."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +9,7 @@ from corral.cli.direct.list_nodes import node_line
 from corral.cli.screen import write_lines
 from corral.client import Client, DeviceRow
 from corral.core.model.errors import NotFound
+from corral.core.model.units import parse_duration_s
 from corral.formatting.device_names import device_called, several_nodes
 
 
@@ -66,3 +67,16 @@ def _naming_nodes(target: str, nodes: Sequence[str]) -> Iterator[None]:
 
 def _why(row: DeviceRow) -> str:
     return f" ({row.state_reason})" if row.state_reason else ""
+
+
+def drain(given: gpus_and_nodes.DrainCommand) -> None:
+    """Run `corral drain`."""
+    deadline_s = (
+        None
+        if given.deadline is None
+        else 0.0
+        if given.deadline == "0s"
+        else parse_duration_s(given.deadline, field="--deadline")
+    )
+    with Client() as client:
+        write_lines(node_line(client.nodes.drain(given.node, given.reason, deadline_s=deadline_s)))

@@ -126,12 +126,12 @@ DEFAULT_COLUMNS = ("id", "name", "user", "state", "gpus", "time", "where")
 _CALLED_ALSO = {"phase": "state", "job": "id", "jobid": "id", "attempt": "attempts", "exit_code": "exit"}
 
 
-def parse_columns(text: str, *, field: str = "--columns") -> tuple[str, ...]:
+def parse_columns(text: str) -> tuple[str, ...]:
     """The names of columns in "id,name,started". Raises Refused."""
     names = tuple(_CALLED_ALSO.get(word, word) for word in (part.strip().lower() for part in text.split(",")))
     for name in names:
         if name not in COLUMNS:
-            raise Refused(f"{field}: {name!r:.40} is no column; {nearest(name, COLUMNS)}", field=field)
+            raise Refused(f"--columns: {name!r:.40} is no column; {nearest(name, COLUMNS)}", field="--columns")
     return names
 
 

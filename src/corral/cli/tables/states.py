@@ -26,7 +26,7 @@ STATES: dict[str, tuple[Phase, ...]] = {
 """The phases for each word: the phases themselves, synonyms, and Slurm's words."""
 
 
-def phases_of(states: Sequence[str], *, field: str = "--state") -> tuple[Phase, ...]:
+def phases_of(states: Sequence[str]) -> tuple[Phase, ...]:
     """The phases in texts such as "failed,lost", in upper or lower case. Raises Refused."""
     words = [word.strip().lower().replace("-", "_").replace(" ", "_") for text in states for word in text.split(",")]
     for word in words:
@@ -34,5 +34,5 @@ def phases_of(states: Sequence[str], *, field: str = "--state") -> tuple[Phase, 
             hint = nearest(word, STATES)
             if hint.startswith("known"):
                 hint = nearest("", [*map(str.lower, Phase), "waiting", "active", "ended"])
-            raise Refused(f"{field}: {word!r:.40} is no state; {hint}", field=field)
+            raise Refused(f"--state: {word!r:.40} is no state; {hint}", field="--state")
     return tuple(dict.fromkeys(phase for word in words for phase in STATES[word]))

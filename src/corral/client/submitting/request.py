@@ -24,8 +24,8 @@ from corral.client.submitting.where import (
 )
 from corral.core.model.errors import Refused
 from corral.core.model.jobs.array_indices import parse_array
-from corral.core.model.jobs.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.core.model.jobs.job import JobKind, Request
+from corral.core.model.jobs.requested_devices import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.core.model.jobs.submission import ArraySpec, Submission
 from corral.core.model.jobs.sweep import Sweep
 from corral.core.model.units import WHOLE, count_of, parse_duration_s
@@ -35,7 +35,7 @@ CHECKPOINT_GRACE_S = 60.0
 _FLAGS = {
     "--gpu-mem": "gpu_mem", "--gpu-cores": "gpu_cores", "--gpus": "gpus", "--mig": "mig", "--share": "share",
 }  # fmt: skip
-"""The flags in messages of `corral.core.model.jobs.ask`, each with its option."""
+"""The flags in messages of `corral.core.model.jobs.requested_devices`, each with its option."""
 
 _COMPUTE = re.compile(rf"({WHOLE})\.({WHOLE})")
 

@@ -8,14 +8,13 @@ from corral.clock import Clock
 from corral.config import Settings
 from corral.core.control.changing.job_changes import JobChanges
 from corral.core.control.changing.job_updates import JobUpdates
-from corral.core.control.deciding.controller import Controller
-from corral.core.control.deciding.planning import Planners
+from corral.core.control.deciding.controller import Controller, Planners
 from corral.core.control.launching.dispatcher import Dispatcher
 from corral.core.control.launching.environment import launches_of
 from corral.core.control.launching.kept_scratch import KeptScratch
-from corral.core.control.launching.node_recovery import Recovery
 from corral.core.control.nodes.cordoning import DeviceCordons, NodeCordons
-from corral.core.control.nodes.node_events import NodeEvents
+from corral.core.control.nodes.gone_and_returned_nodes import Recovery
+from corral.core.control.nodes.node_events import LostServices, NodeEvents
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.nodes.node_workers import TaskQueue
 from corral.core.control.nodes.slice_changes import SliceChanges
@@ -40,7 +39,6 @@ from corral.core.control.telling.attempt_notes import begins
 from corral.core.control.telling.job_notes import JobNotes
 from corral.core.control.telling.stop_notes import StopNotes
 from corral.core.control.watching.failure_notes import FailureNotes
-from corral.core.control.watching.lost_services import LostServices
 from corral.core.control.watching.memory_guard import Stopper
 from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.answers.site import ServerInfo

@@ -1,10 +1,10 @@
 """The use cases of a server: each request is checked, decided and committed. Thread-safe, synchronous."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
+from typing import TypeVar
 
 from corral.clock import Clock
 from corral.core.access.caller import Caller
@@ -48,9 +48,9 @@ from corral.core.scheduling.queueing.pools import closed_pools_of
 
 __all__ = ["Caller", "Service"]
 
-log = logging.getLogger(__name__)
-
 MAX_WISHES = 1000
+
+T = TypeVar("T")
 
 Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
 """All that decides whether a node could ever serve a submission: its request, its speeds and its closed pools."""
@@ -146,12 +146,7 @@ class Service:
             own = tuple(islice(numbers, new_jobs.ids_needed(submission)))
             jobs.extend(new_jobs.jobs_of(submission, spec, own, now))
             ids.append(own[0])
-        accepted = tuple(ids)
-
-        def decide(newest: View) -> Decided[tuple[str, ...]]:
-            return Decided(new_jobs.admit(newest, jobs, self.queries.named, caller.user, now).facts, accepted)
-
-        return self._ledger.commit(decide, user=caller.user, jobs=len(jobs))
+        return self._admitted(jobs, caller.user, now, tuple(ids))
 
     def submit_for_pods(self, submission: Submission, pods: tuple[PodRef, ...], caller: Caller) -> "Future[str]":
         """Queue pods that others created as one job with a member per pod. The future has its id, once on disk. Raises
@@ -167,11 +162,15 @@ class Service:
         spec = new_jobs.spec_of(submission, caller, view.limits, None)
         (job_id,) = self._ledger.next_ids(1)
         jobs = new_jobs.jobs_of(submission, replace(spec, pods=pods, notes=notes + of_priority), (job_id,), now)
+        return self._admitted(jobs, caller.user, now, job_id)
 
-        def decide(newest: View) -> Decided[str]:
-            return Decided(new_jobs.admit(newest, jobs, self.queries.named, caller.user, now).facts, job_id)
+    def _admitted(self, jobs: Sequence[Job], user: str, now: float, answer: T) -> "Future[T]":
+        """Commit new jobs by the newest view. The future has the answer, once they are on disk."""
 
-        return self._ledger.commit(decide, user=caller.user, jobs=len(jobs))
+        def decide(newest: View) -> Decided[T]:
+            return Decided(new_jobs.admit(newest, jobs, self.queries.named, user, now).facts, answer)
+
+        return self._ledger.commit(decide, user=user, jobs=len(jobs))
 
     def _checked(self, view: View, asked: Submission, caller: Caller, files: FileFindings) -> JobSpec:
         """Return the specification of a valid submission. Raises Refused, Forbidden."""

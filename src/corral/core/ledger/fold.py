@@ -8,9 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, Table, select
 
 from corral.core.ledger import tables
-from corral.core.ledger.changes import Changes
+from corral.core.ledger.changes import Changes, OwnRows
 from corral.core.ledger.database import Database
-from corral.core.ledger.own_rows import OwnRows
 from corral.core.ledger.reader import Reader
 from corral.core.ledger.schema import revision
 from corral.core.ledger.table_rows import Row, job_row, spec_row

@@ -12,10 +12,9 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from corral.core.ledger.facts import fact_from_plain, fact_to_plain
 from corral.core.model.devices.means import Enforcement
 from corral.core.model.errors import LedgerFailed, Refused
-from corral.core.model.fact import Fact, JobRequeued, JobSubmitted
+from corral.core.model.fact import Fact, JobRequeued, JobSubmitted, ServerPart, fact_class
 from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, GpuInfo, Grant, Member, Placement
@@ -377,3 +376,18 @@ def damaged(what: str, error: Exception) -> LedgerFailed:
         f"the ledger's {what} cannot be read ({type(error).__name__}: {error}); it is damaged. "
         "Stop the server and put a backup of the ledger in its place"
     )
+
+
+def fact_to_plain(fact: Fact) -> dict[str, Any]:
+    """Compact plain data of a fact, with its class name under "fact"."""
+    return {"fact": type(fact).__name__, **to_plain(fact, compact=True)}
+
+
+def fact_from_plain(data: Mapping[str, Any]) -> Fact:
+    """The fact that `fact_to_plain` turned into this data. Raises Refused, or KeyError for an unknown class.
+
+    Fact classes of features are known once their modules are imported (`corral.features.all_slices` imports all).
+    Journals of format 0006 and earlier name the author of a fact only for cordons.
+    """
+    body = {"by": ServerPart.UNRECORDED.value, **data}
+    return from_plain(fact_class(body.pop("fact")), body)

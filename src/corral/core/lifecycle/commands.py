@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from corral.core.lifecycle.following import followers
 from corral.core.lifecycle.input import spent
-from corral.core.lifecycle.step import change, give_back
+from corral.core.lifecycle.phase_changes import change, give_back
 from corral.core.lifecycle.stopping import stop
 from corral.core.model.errors import Conflict
 from corral.core.model.fact import Fact, JobChanged, JobRequeued

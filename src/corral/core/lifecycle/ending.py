@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from corral.core.lifecycle.following import followers
 from corral.core.lifecycle.input import spent
+from corral.core.lifecycle.phase_changes import back_to_queue, change, closed_eviction, give_back, measured
 from corral.core.lifecycle.retry_backoff import Backoff
-from corral.core.lifecycle.step import back_to_queue, change, closed_eviction, give_back, measured
 from corral.core.model.fact import Fact, JobChanged
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.job_patch import JobPatch, patched

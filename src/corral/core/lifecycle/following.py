@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from corral.core.lifecycle.step import change
+from corral.core.lifecycle.phase_changes import change
 from corral.core.model.fact import Fact, JobChanged
 from corral.core.model.jobs.dependency import (
     Condition,

@@ -1,7 +1,7 @@
 """The effect of a job's input: it can be given only once, and a client has to send it."""
 
 from corral.core.lifecycle.following import followers
-from corral.core.lifecycle.step import change
+from corral.core.lifecycle.phase_changes import change
 from corral.core.lifecycle.stopping import stop
 from corral.core.model.fact import Fact, JobChanged
 from corral.core.model.jobs.job import Job

@@ -7,8 +7,7 @@ from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobCha
 from corral.core.model.jobs.job_patch import JobPatch
 from corral.core.model.jobs.phase import TERMINAL_PHASES, Phase
 from corral.core.model.placing.eviction import Eviction
-from corral.core.model.runs.attempt import RecordedAttempt
-from corral.core.model.runs.attempt_end import AttemptEnd
+from corral.core.model.runs.attempt import AttemptEnd, RecordedAttempt
 from corral.core.model.runs.exit_code import exit_code_in_words, signal_name
 
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from corral.core.lifecycle.following import followers
+from corral.core.lifecycle.phase_changes import back_to_queue, change, closed_eviction, give_back, measured
 from corral.core.lifecycle.retry_backoff import Backoff
-from corral.core.lifecycle.step import back_to_queue, change, closed_eviction, give_back, measured
 from corral.core.model.devices.means import Enforcement
 from corral.core.model.fact import AllocationMade, Fact, JobChanged
 from corral.core.model.jobs.job import Job, JobKind

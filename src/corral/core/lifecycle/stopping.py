@@ -2,7 +2,7 @@
 later.
 """
 
-from corral.core.lifecycle.step import change
+from corral.core.lifecycle.phase_changes import change
 from corral.core.model.fact import Fact
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.job_patch import JobPatch

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from corral.core.model.answers.devices import SlicePlan
 from corral.core.model.devices.device import DeviceSample, Node
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import ProcessIdentity
 from corral.core.model.jobs.notification import Notification
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.model.runs.launch import Launch, LaunchReport
 from corral.core.ports.host import Credentials, FileQuery
 from corral.core.ports.runtime import InnerCommand

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.runs.launch import Launch, LaunchReport, Lineage
 
 

@@ -9,9 +9,9 @@ from corral.core.ports.preflight import Place, Workload
 from corral.core.preflight.command_line import CommandLine, read_command
 from corral.core.preflight.estimate import Estimate, estimate_local, estimate_named
 from corral.core.preflight.file_facts import FileFacts, file_query, read_facts
-from corral.core.preflight.memory_rules import granted_mib
 from corral.core.preflight.model_source import LocalModel
 from corral.core.preflight.precision import canonical
+from corral.core.preflight.rules import granted_mib
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from corral.core.model.fact import (
 from corral.core.model.jobs.job import Job, Request
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation
+from corral.core.model.placing.fit import fit_memo
 from corral.core.model.placing.plan import Evict, Plan
 from corral.core.model.queues.queue import Limits
 from corral.core.model.queues.quota import QuotaUse, Scope, Used, ancestry, scopes_of
@@ -44,7 +45,6 @@ from corral.core.scheduling.queueing.pools import Pools
 from corral.core.scheduling.queueing.waiting import Turns, WaitingJobs
 from corral.core.scheduling.state.capacity import Capacity
 from corral.core.scheduling.state.draft import Choose, Draft
-from corral.core.scheduling.state.fit_memo import fit_memo
 from corral.core.scheduling.state.timeline import SAME_MOMENT_S, Release, Timeline
 
 if TYPE_CHECKING:

@@ -141,6 +141,6 @@ def placed_by(weights: tuple[tuple[str, float], ...], policies: Mapping[str, Pol
     return {name: replace(policy, weights=weights) for name, policy in policies.items()}
 
 
-def with_site_orders(orders: Mapping[str, Order], policies: Mapping[str, Policy] = POLICIES) -> Mapping[str, Policy]:
+def with_site_orders(orders: Mapping[str, Order]) -> Mapping[str, Policy]:
     """The policies, with one more for each of the site's own orders, under the name of the order."""
-    return {**policies, **{name: replace(DEFAULT, order=order) for name, order in orders.items()}}
+    return {**POLICIES, **{name: replace(DEFAULT, order=order) for name, order in orders.items()}}

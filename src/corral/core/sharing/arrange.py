@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from corral.core.model.devices.device import Device, Node, VirtualLayer
-from corral.core.model.devices.device_model import model_matches
+from corral.core.model.devices.device_match import model_matches
 from corral.core.model.devices.means import Means
 from corral.vendors.registry import vendor_of
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import Refused, nearest
-from corral.core.model.jobs.ask import HOST_RESOURCES
+from corral.core.model.jobs.requested_devices import HOST_RESOURCES
 from corral.core.model.units import parse_amount
 from corral.files import read_whole
 

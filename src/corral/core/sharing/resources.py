@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import Refused
-from corral.core.model.jobs.ask import HOST_RESOURCES, Ask, host_amounts
+from corral.core.model.jobs.requested_devices import HOST_RESOURCES, Ask, host_amounts
 from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_share
 from corral.core.sharing.definitions import Catalogue, Quantity, Resource, amount_of, own_catalogue
 

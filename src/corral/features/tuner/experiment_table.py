@@ -30,7 +30,7 @@ PAGE_METRICS_BYTES = 32 << 20
 class ExperimentRows:
     """The rows that result from the facts of a batch or of a whole journal.
 
-    See `corral.core.ledger.own_rows.OwnRows`.
+    See `corral.core.ledger.changes.OwnRows`.
 
     Attributes:
         cleared: ids of tasks whose earlier experiments are deleted.

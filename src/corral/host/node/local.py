@@ -43,7 +43,7 @@ from corral.host.runtimes.docker.site import DockerSite
 from corral.host.runtimes.process.process_launches import ProcessLaunches
 from corral.host.runtimes.process.records.launch_spec import LaunchError
 from corral.host.runtimes.process.runtime import CONTAINER, ProcessRuntime
-from corral.host.runtimes.watch import WatchRuntime
+from corral.host.runtimes.reserved_and_adopted import WatchRuntime
 from corral.host.sharing.host_drivers import HostDrivers, host_drivers
 from corral.host.telemetry.attribution import Attribution
 from corral.host.telemetry.discover import discover

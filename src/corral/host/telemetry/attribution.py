@@ -1,7 +1,6 @@
 """Finds the origin of a process on a device: the user, the command, the container and the job."""
 
 import os
-import pwd
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from corral.core.model.devices.device import SERVICE, ContainerOfOthers, DeviceP
 from corral.core.model.runs.launch import Origin
 from corral.host.telemetry.process_memory import MemoryReader, OwnWords
 from corral.host.telemetry.processes import PROC, read_stat, real_uid
+from corral.unix_peer import user_name
 from corral.untrusted import Unread, guarded
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -222,7 +222,7 @@ def _read_facts(pid: int, started_at: float) -> ProcessFacts:
     cgroup = cgroups[0][2] if cgroups else None
     return ProcessFacts(
         uid=uid,
-        user=None if uid is None else _user_name(uid),
+        user=None if uid is None else user_name(uid),
         name=_read(pid, "comm").strip() or None,
         started_at=started_at,
         cgroup=cgroup,
@@ -245,10 +245,3 @@ def _read(pid: int, name: str) -> str:
         return (PROC / str(pid) / name).read_text(errors="replace")
     except OSError:
         return ""
-
-
-def _user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

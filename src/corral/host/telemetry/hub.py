@@ -15,7 +15,7 @@ from corral.core.model.view import View
 from corral.core.ports.engine import FeedNews, NodeFeed
 from corral.core.ports.node import News, NodeAgent, NodeNews
 from corral.core.ports.telemetry import NodeContact, NodeListener
-from corral.host.telemetry.node_silence import WatchedNode
+from corral.host.telemetry.node_contact import WatchedNode
 
 logger = logging.getLogger(__name__)
 

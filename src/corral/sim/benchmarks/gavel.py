@@ -19,8 +19,7 @@ from corral.core.model.units import count_of
 from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import Backfill, Policy, Prefer, policy_named
 from corral.core.scheduling.queueing.order import FCFS, HOUR_S, ORDERS
-from corral.sim.engine import Engine, SimulatedWork, Speed, inventory
-from corral.sim.progress import Progress, untold
+from corral.sim.engine import Engine, Progress, SimulatedWork, Speed, inventory, untold
 from corral.sim.reports.history import History
 
 ROUND_S = 360.0

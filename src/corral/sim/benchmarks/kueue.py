@@ -40,8 +40,8 @@ from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
 from corral.host.node.mock.simulated_node import SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
+from corral.sim.engine import Progress, untold
 from corral.sim.faults.live_server import LiveServer
-from corral.sim.progress import Progress, untold
 from corral.sim.replays.journal import read_journal
 from corral.sim.replays.past import record
 from corral.sim.reports.history import History

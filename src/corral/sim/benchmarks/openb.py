@@ -31,8 +31,7 @@ from corral.core.scheduling.queueing.order import FCFS
 from corral.core.scheduling.state.columns import Columns, NodeCapacity, RowGrant, Rows, Shape
 from corral.sim.benchmarks.placement_policies import scores_for
 from corral.sim.benchmarks.trace_files import text_of
-from corral.sim.engine import inventory
-from corral.sim.progress import Progress, untold
+from corral.sim.engine import Progress, inventory, untold
 
 SHIPPED = files("corral.sim") / "data"
 """The default trace and the order of seed 42; SOURCE.md beside them says where they come from."""

@@ -21,8 +21,7 @@ from corral.core.scheduling.forecast import ExpectedStart, expected_starts
 from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import Backfill, Prefer, backfill_named, policy_named
 from corral.core.scheduling.queueing.order import HOUR_S
-from corral.sim.engine import Engine, SimulatedWork, inventory
-from corral.sim.progress import Progress, untold
+from corral.sim.engine import Engine, Progress, SimulatedWork, inventory, untold
 from corral.sim.reports.history import History
 
 

@@ -12,7 +12,7 @@ from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.scheduling.state.columns import Columns, NodeCapacity, RowGrant
 from corral.sim.benchmarks.openb import shipped_trace, target_mix
 from corral.sim.benchmarks.placement_policies import chooser
-from corral.sim.progress import Progress, untold
+from corral.sim.engine import Progress, untold
 
 NODE_CPU_MILLI, NODE_MEMORY_MIB = 128_000, 786_432
 """A node of openb's largest kind, G3."""

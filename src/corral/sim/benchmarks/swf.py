@@ -19,8 +19,7 @@ from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import Backfill, Policy, Prefer, backfill_named, backfill_order_named, policy_named
 from corral.core.scheduling.queueing.order import SHORTEST_S, Order, OrderContext, Rank
 from corral.sim.benchmarks.trace_files import text_of
-from corral.sim.engine import Engine, SimulatedWork, inventory
-from corral.sim.progress import Progress, untold
+from corral.sim.engine import Engine, Progress, SimulatedWork, inventory, untold
 from corral.sim.reports.history import History
 
 PUNCTUAL_S = 1e-3

@@ -26,11 +26,11 @@ from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.ports.ledger import JobQuery
+from corral.sim.engine import Progress, untold
 from corral.sim.faults.faulty_node import FaultyNode
 from corral.sim.faults.faulty_server import FaultyServer
 from corral.sim.faults.kept_promises import KeptPromises
 from corral.sim.faults.witness import Witness
-from corral.sim.progress import Progress, untold
 from corral.sim.replays.journal import read_journal
 from corral.sim.replays.past import record
 from corral.sim.reports.history import History

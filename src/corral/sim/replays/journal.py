@@ -23,9 +23,8 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.plan import PARKED
 from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import backfill_named, policy_named
-from corral.sim.engine import Engine, SimulatedWork, inventory
+from corral.sim.engine import Engine, Progress, SimulatedWork, inventory, untold
 from corral.sim.faults.faults import breakdowns
-from corral.sim.progress import Progress, untold
 from corral.sim.reports.history import History
 
 MEMORY_MIB = 1 << 24

@@ -14,8 +14,7 @@ from corral.core.model.view import View
 from corral.core.ports.replaying import CONFIGURED, ReplayOrder
 from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import DEFAULT, Policy, policy_of, split_policy
-from corral.sim.engine import Engine, SimulatedWork, inventory
-from corral.sim.progress import Progress
+from corral.sim.engine import Engine, Progress, SimulatedWork, inventory
 from corral.sim.replays.courses import Course, Use, side_by_side
 from corral.sim.replays.journal import Recorded, as_submitted, recorded_jobs, recorded_nodes
 from corral.sim.reports.history import History

@@ -21,7 +21,7 @@ from corral.core.model.errors import CorralError, Refused
 from corral.core.ports.replaying import ReplayOrder
 from corral.core.scheduling.policy import placed_by
 from corral.plugins.queue_orders import load_policies
-from corral.sim.progress import Progress
+from corral.sim.engine import Progress
 from corral.sim.replays.replay import replay
 from corral.wire import from_plain, to_plain
 

@@ -3,12 +3,13 @@
 Start with `AMD`, the value that holds everything that other packages may use.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from corral.clock import Clock
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.jobs.job import Request
-from corral.core.model.version import Version
+from corral.core.model.version import Version, dotted
+from corral.core.ports.preflight import Effect, Finding, Place, Workload
 from corral.vendors.amd.node_labels import GPU, model_of, read_node_labels
 from corral.vendors.amd.partitions import slice_id, slice_milli, slice_of
 from corral.vendors.vendor import (
@@ -21,7 +22,6 @@ from corral.vendors.vendor import (
     KubernetesNames,
     MockNames,
     Reached,
-    Rule,
     Vendor,
 )
 
@@ -62,10 +62,14 @@ def _share(host: Host) -> HostSharing:
     return AmdSharing()
 
 
-def _driver_rules(strict: bool) -> Sequence[Rule]:
-    from corral.vendors.amd.cuda_programs import cuda_on_amd
-
-    return (cuda_on_amd,)
+def _cuda_on_amd(work: Workload, place: Place) -> Iterator[Finding]:
+    """Block a program that brings the CUDA runtime: it was built for NVIDIA's devices."""
+    if work.runtime is None:
+        return
+    what = f"the program brings CUDA {dotted(work.runtime)} and {place.model} is AMD's"
+    why = "CUDA finds no device there, and its libraries have no code for one"
+    fix = "install a build for ROCm; or ask for NVIDIA's GPUs: --vendor nvidia"
+    yield Finding(Effect.BLOCK, "cuda-on-amd", what, why, fix)
 
 
 def _compute_of_model(name: str) -> Version | None:
@@ -89,7 +93,7 @@ AMD = Vendor(
     share=_share,
     slice_milli=slice_milli,
     change_slices=None,
-    driver_rules=_driver_rules,
+    driver_rules=lambda strict: (_cuda_on_amd,),
     sharing_rules=tuple,
     compute_of_model=_compute_of_model,
     kubernetes=KubernetesNames(

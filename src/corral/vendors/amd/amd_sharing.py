@@ -4,10 +4,8 @@ from collections.abc import Mapping
 
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.devices.means import Means
-from corral.vendors.exclusive import Exclusive
 from corral.vendors.sharing_driver import SharingDriver
-from corral.vendors.slice_driver import Slices
-from corral.vendors.timeslice import Timeslice
+from corral.vendors.sharing_without_setup import Exclusive, Slices, Timeslice
 from corral.vendors.vendor import Clients, DaemonWatch, Lost
 
 

@@ -12,7 +12,7 @@ from corral.core.model.jobs.job import Request
 from corral.core.model.version import Version
 from corral.core.ports.node import SliceChange
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
-from corral.vendors.nvidia.slice_names import slice_id, slice_milli, slice_of
+from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
 from corral.vendors.vendor import (
     DriverLibrary,
     DriverSource,
@@ -77,13 +77,13 @@ def _change_slices(device: Device, change: SliceChange, allowed: bool) -> SliceP
 
 
 def _driver_rules(strict: bool) -> Sequence[Rule]:
-    from corral.vendors.nvidia.driver_rules import driver_rules
+    from corral.vendors.nvidia.preflight_rules import driver_rules
 
     return driver_rules(strict=strict)
 
 
 def _sharing_rules() -> Sequence[Rule]:
-    from corral.vendors.nvidia.sharing_rules import mig_rules, mps_rules
+    from corral.vendors.nvidia.preflight_rules import mig_rules, mps_rules
 
     return mps_rules, mig_rules
 

@@ -2,9 +2,9 @@
 
 from corral.core.model.devices.device import Device
 from corral.core.model.errors import BackendFailed
-from corral.vendors.exclusive import Exclusive
 from corral.vendors.nvidia.mps_daemon import program_missing
 from corral.vendors.nvidia.tools import NVIDIA_SMI, run_tool
+from corral.vendors.sharing_without_setup import Exclusive
 
 
 def process_mode_missing(*, described: bool, by_root: bool) -> str | None:
@@ -30,9 +30,8 @@ class OneProcess(Exclusive):
 
     slow = True
 
-    def __init__(self, *, nvidia_smi: str = NVIDIA_SMI, timeout_s: float = 30.0) -> None:
+    def __init__(self, *, nvidia_smi: str = NVIDIA_SMI) -> None:
         self._nvidia_smi = nvidia_smi
-        self._timeout_s = timeout_s
 
     def prepare(self, device: Device) -> None:
         self._set_compute_mode(device, "EXCLUSIVE_PROCESS")
@@ -42,7 +41,7 @@ class OneProcess(Exclusive):
 
     def _set_compute_mode(self, device: Device, mode: str) -> None:
         try:
-            run_tool([self._nvidia_smi, "-i", device.uuid, "-c", mode], timeout_s=self._timeout_s)
+            run_tool([self._nvidia_smi, "-i", device.uuid, "-c", mode], timeout_s=30.0)
         except BackendFailed as failure:
             advice = "without exclusive_process_mode in config.yaml devices are allocated whole all the same"
             raise BackendFailed(f"{failure}; {advice}") from failure

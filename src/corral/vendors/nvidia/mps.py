@@ -1,14 +1,17 @@
 """NVIDIA's Multi-Process Service: several jobs at once on a device, each with a limit on compute and memory."""
 
+import logging
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.devices.means import Means
-from corral.core.model.errors import Refused
+from corral.core.model.errors import CorralError, Refused
 from corral.core.model.placing.tenant import Tenant
-from corral.vendors.nvidia.mps_daemon import MpsDaemon, MpsHealth, MpsPaths, program_missing
+from corral.vendors.nvidia.mps_daemon import MpsDaemon, MpsHealth, MpsPaths, MpsState, program_missing
 from corral.vendors.sharing_driver import share_refusal
+from corral.vendors.vendor import Clients, Lost
 
 LEAST_COMPUTE = (7, 0)
 """Volta, the first generation whose MPS clients have address spaces of their own."""
@@ -123,3 +126,65 @@ class Mps:
                 device.uuid, paths, control=self._control, multi_user=self._multi_user
             )
         return self._daemons[device.uuid]
+
+
+log = logging.getLogger(__name__)
+
+_INTERVAL_S = 2.0
+
+
+class MpsWatch:
+    """Checks the daemons of devices with running clients, on a thread of its own.
+
+    A daemon that is down, hung or at fault is reported to `lost` with its clients, and started again.
+    """
+
+    def __init__(self, mps: Mps, clients: Clients, lost: Lost) -> None:
+        self._mps = mps
+        self._clients = clients
+        self._lost = lost
+        self._pids: dict[str, int] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mps-watch", daemon=True)
+
+    def start(self) -> None:
+        """Start the watch."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the watch after the current round."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def look(self) -> None:
+        """Check all daemons with clients once."""
+        clients = self._clients()
+        self._pids = {uuid: pid for uuid, pid in self._pids.items() if uuid in clients}
+        for device, _ in clients.values():
+            self._look_at(device)
+
+    def _look_at(self, device: Device) -> None:
+        health = self._mps.health(device)
+        before = self._pids.get(device.uuid)
+        if health.state is MpsState.RUNNING and before in (None, health.pid):
+            self._pids[device.uuid] = health.pid or 0
+            return
+        # Asked again: if the last client has just ended, its daemon was stopped on purpose.
+        _, launches = self._clients().get(device.uuid, (device, ()))
+        if not launches:
+            return
+        what = health.detail or ("another daemon is in its place" if health.pid else "it is gone")
+        reason = f"the MPS daemon of {device.uuid} failed: {what}; every job that was a client of it is lost"
+        log.error("%s", reason)
+        self._lost(device.uuid, reason, launches)
+        self._pids.pop(device.uuid, None)
+        if health.state is not MpsState.RUNNING:
+            self._mps.prepare(device)
+
+    def _run(self) -> None:
+        while not self._closing.wait(_INTERVAL_S):
+            try:
+                self.look()
+            except CorralError as error:
+                log.error("mps-watch: %s", error)

@@ -5,14 +5,11 @@ from collections.abc import Mapping
 from corral.config import Settings
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.devices.means import Means
-from corral.vendors.exclusive import Exclusive
 from corral.vendors.nvidia.compute_mode import OneProcess, process_mode_missing
-from corral.vendors.nvidia.mps import Mps
+from corral.vendors.nvidia.mps import Mps, MpsWatch
 from corral.vendors.nvidia.mps_daemon import multi_user_missing
-from corral.vendors.nvidia.mps_watch import MpsWatch
 from corral.vendors.sharing_driver import SharingDriver
-from corral.vendors.slice_driver import Slices
-from corral.vendors.timeslice import Timeslice
+from corral.vendors.sharing_without_setup import Exclusive, Slices, Timeslice
 from corral.vendors.vendor import Clients, Host, Lost
 
 

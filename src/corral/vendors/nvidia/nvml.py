@@ -10,7 +10,13 @@ from corral.clock import Clock
 from corral.core.model.devices.device import Device, DeviceSample, Link
 from corral.core.model.errors import BackendFailed
 from corral.vendors.nvidia.nvml_calls import DeviceLost, SessionEnded, ask, close_session, open_session
-from corral.vendors.nvidia.nvml_inventory import Handle, read_device, read_links, read_memory_mib, read_versions
+from corral.vendors.nvidia.nvml_devices_and_slices import (
+    Handle,
+    read_device,
+    read_links,
+    read_memory_mib,
+    read_versions,
+)
 from corral.vendors.nvidia.nvml_processes import read_processes
 from corral.vendors.nvidia.nvml_xid import XidEvents
 from corral.vendors.vendor import FoundDevices

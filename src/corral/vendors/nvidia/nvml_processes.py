@@ -7,7 +7,7 @@ import pynvml
 
 from corral.core.model.devices.device import DeviceProcess
 from corral.vendors.nvidia.nvml_calls import ask
-from corral.vendors.nvidia.nvml_inventory import Handle
+from corral.vendors.nvidia.nvml_devices_and_slices import Handle
 
 UTILIZATION_WINDOW_S = 2.0
 """The driver measures a process one to six times a second. Older samples belong to another moment."""

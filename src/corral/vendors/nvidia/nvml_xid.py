@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pynvml
 
 from corral.vendors.nvidia.nvml_calls import DeviceLost, SessionEnded, ask
-from corral.vendors.nvidia.nvml_inventory import Handle
+from corral.vendors.nvidia.nvml_devices_and_slices import Handle
 
 _MOST_AT_ONCE = 256
 """The most events that one pass takes. A device with endless errors must not delay the sampling."""

@@ -18,7 +18,7 @@ from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
-from corral.core.model.runs.attempt_end import AttemptEnd
+from corral.core.model.runs.attempt import AttemptEnd
 from corral.core.model.view import View
 from corral.core.ports.ledger import Decided
 from corral.host.runtimes.simulated import SimulatedRuntime

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from corral.core.control.querying.listing_rows import device_rows
-from corral.core.control.querying.nodes import node_rows
+from corral.core.control.querying.listing_rows import device_rows, node_rows
 from corral.core.model.answers.devices import DeviceRow
 from corral.core.model.devices.device import DeviceCondition, DeviceProcess, DeviceSample, HoldingPod
 from corral.core.model.fact import ConditionObserved, DeviceCordoned, NodeObserved

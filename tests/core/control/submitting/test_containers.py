@@ -11,9 +11,9 @@ from corral.core.model.devices.device import Device, Node
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import CorralError, Refused
 from corral.core.model.jobs.container import Container
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import JobKind, Request
 from corral.core.model.jobs.submission import Submission
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.model.placing.placement_rules import PlacementRules, Toleration
 from corral.core.model.view import View
 from corral.core.scheduling.explaining.impossible import refuse_impossible

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.clock import ManualClock
-from corral.core.control.querying.nodes import node_rows
+from corral.core.control.querying.listing_rows import node_rows
 from corral.core.control.watching.draining import DrainWatch
 from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.model.fact import Fact, NodeCordoned, NodeDraining, NodeUncordoned

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from corral.core.model.fact import JobChanged
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job_patch import JobPatch
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import Submission
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.model.placing.eviction import Eviction, EvictionRule
 from corral.core.model.placing.plan import Evict, WaitReason
 from corral.core.model.queues.queue import Queue

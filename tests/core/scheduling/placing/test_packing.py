@@ -13,6 +13,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.fact import ConditionObserved, Delta
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Placement
+from corral.core.model.placing.fit import fit_memo
 from corral.core.model.view import ViewDraft
 from corral.core.scheduling.placing.node_by_node import choose
 from corral.core.scheduling.placing.packing import SCORES, Packer
@@ -20,7 +21,6 @@ from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import DEFAULT, SCORE_NAMES, Policy
 from corral.core.scheduling.state.capacity import Capacity
 from corral.core.scheduling.state.draft import Draft, PlacementRequest
-from corral.core.scheduling.state.fit_memo import fit_memo
 from corral.core.scheduling.state.neighbours import resident_of
 from corral.core.scheduling.state.set_aside import BlockedJob
 from tests.core.scheduling.lab import T0, box, ended, idle, job, observed, started, started_ids, submitted, view_of

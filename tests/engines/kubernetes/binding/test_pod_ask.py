@@ -24,7 +24,7 @@ from corral.engines.kubernetes.binding.gangs import Gangs, jobset_size, refuse_d
 from corral.engines.kubernetes.binding.pod_ask import PodAsk, PodGang, is_gated, read_ask
 from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers, keep
 from corral.engines.kubernetes.binding.volumes import claim_refusal, volume_refusal
-from corral.engines.kubernetes.inventory.pod_placement import placement_rules
+from corral.engines.kubernetes.inventory.pod_placement_rules import placement_rules
 from tests.engines.kubernetes.manifests import pod
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -6,7 +6,7 @@ import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, BytesMessage, Ping, Pong, RejectConnection, RejectData, Request
 
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.engines.kubernetes.cluster.errors import MissingRight
 from corral.engines.kubernetes.cluster.exec_talk import MOST_BYTES, STDERR, STDOUT, ExecTalk, exec_target, exit_code_of
 

@@ -27,7 +27,6 @@ def test_a_pod_is_known_by_what_matters_here() -> None:
     assert facts.annotations == {"corral.dev/queue": "batch"}
     assert facts.labels == {"app": "train"}
     assert str(facts.owner) == "Job/train"
-    assert facts.created_at_s == 1767323045
     assert facts.requests.of("nvidia.com/gpu") == 2
     assert not facts.ended
 

@@ -13,7 +13,7 @@ from corral.core.model.placing.fit import Misfit, fit
 from corral.core.model.placing.placement_rules import Taint, TaintEffect
 from corral.core.model.placing.state import NodeState, node_state
 from corral.core.model.view import View
-from corral.core.scheduling.explaining.unshareable import sharing_lack
+from corral.core.scheduling.explaining.impossible import sharing_lack
 from corral.core.sharing.enforcement import enforcement
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.engines.kubernetes.inventory.occupants import Occupant, keep_occupant

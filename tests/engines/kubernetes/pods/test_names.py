@@ -1,10 +1,12 @@
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.engines.kubernetes.pods.names import Names, label_value
+from corral.core.model.errors import BackendFailed
+from corral.engines.kubernetes.pods.names import Names, label_value, names_of_server
 
 NAMES = Names("abc123")
 LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?|")
@@ -58,3 +60,18 @@ def test_a_text_that_is_a_label_stays_as_it_is() -> None:
 def test_a_tag_is_a_few_small_letters_and_digits(tag: str) -> None:
     with pytest.raises(ValueError, match="is no tag"):
         Names(tag)
+
+
+def test_a_servers_tag_stays_and_differs_from_anothers(tmp_path: Path) -> None:
+    first = names_of_server(tmp_path / "tag")
+    assert names_of_server(tmp_path / "tag") == first
+    assert names_of_server(tmp_path / "other") != first
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "tag"]
+
+
+def test_a_file_that_has_no_tag_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "tag").write_text("NO TAG")
+    with pytest.raises(BackendFailed, match="is no tag"):
+        names_of_server(tmp_path / "tag")
+    with pytest.raises(BackendFailed, match="cannot read"):
+        names_of_server(tmp_path / "none" / "tag")

@@ -10,7 +10,7 @@ import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, BytesMessage
 
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.ports.runtime import InnerCommand, InnerOutput
 from corral.engines.kubernetes.cluster.connection import OpenLine
 from corral.engines.kubernetes.cluster.errors import ClusterUnreachable

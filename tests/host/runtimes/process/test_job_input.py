@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.core.model.errors import BackendFailed, Refused
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.ports.node import InputTaken
 from corral.host.node.files import job_inputs
 from corral.host.node.files.job_inputs import JobInputs

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.host.runtimes.process import limits, supervisor_orders
-from corral.host.runtimes.process.records.launch_spec import LaunchSpec
+from corral.host.runtimes.process import supervisor_orders
+from corral.host.runtimes.process.records.launch_spec import LaunchSpec, lowered_limits
 
 WORDS = st.binary(max_size=30).map(os.fsdecode).filter(lambda text: "\0" not in text)
 NAMES = WORDS.filter(lambda text: text and "=" not in text)
@@ -73,7 +73,7 @@ def test_half_of_another_users_identity_is_refused(identity: dict[str, Any]) -> 
 def test_limits_are_lowered_but_never_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda number: (100, 1000))
     wanted = {"RLIMIT_NOFILE": 50, "RLIMIT_NPROC": 5000, "RLIMIT_CORE": -1, "RLIMIT_HUMOUR": 1, "getrlimit": 2}
-    given_limits, lines = limits.lowered(wanted)
+    given_limits, lines = lowered_limits(wanted)
     assert given_limits == {"RLIMIT_NOFILE": 50, "RLIMIT_NPROC": 1000, "RLIMIT_CORE": 1000}
     assert lines == (
         "limit RLIMIT_NPROC is 1000 instead of 5000: the server itself may have no more",
@@ -85,4 +85,4 @@ def test_limits_are_lowered_but_never_raised(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_unlimited_server_gives_any_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda number: (-1, -1))
-    assert limits.lowered({"RLIMIT_CORE": -1, "RLIMIT_CPU": 60}) == ({"RLIMIT_CORE": -1, "RLIMIT_CPU": 60}, ())
+    assert lowered_limits({"RLIMIT_CORE": -1, "RLIMIT_CPU": 60}) == ({"RLIMIT_CORE": -1, "RLIMIT_CPU": 60}, ())

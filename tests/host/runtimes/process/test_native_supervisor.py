@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.host.node.files import job_logs
 from corral.host.runtimes.process import native_supervisor
-from corral.host.runtimes.process.output import log_notes
 from corral.host.runtimes.process.records.launch_records import LaunchRecords
 from corral.host.runtimes.process.records.launch_spec import LaunchError
 from corral.host.runtimes.process.supervisor_orders import Command, Orders, encode
@@ -157,7 +157,7 @@ def test_a_time_limit_and_a_reason_that_somebody_wrote_break_nothing(
 def test_a_note_is_written_as_a_server_writes_it(machine: Machine, line: str) -> None:
     name = machine.launch("true", notes=(line,))
     machine.wait(name)
-    assert machine.log(name) == log_notes._note(line)
+    assert machine.log(name) == job_logs._note(line)
 
 
 def test_a_reason_that_says_nothing_ends_the_job_all_the_same(machine_of_each_kind: Machine) -> None:

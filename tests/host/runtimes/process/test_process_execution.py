@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.ports.runtime import Execution, InnerCommand
 from corral.host.runtimes.process.process_execution import connect_keeper, message_of
 from corral.host.runtimes.process.records.launch_spec import LaunchError

@@ -9,8 +9,8 @@ from functools import partial
 from corral.clock import Clock
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import may_change, must_be_admin
+from corral.core.control.changing.commit_slices import cut_short, slices
 from corral.core.control.changing.named_jobs import as_it_is, named_jobs, no_such_job
-from corral.core.control.changing.slices import cut_short, slices
 from corral.core.control.submitting.priorities import refuse_priority
 from corral.core.lifecycle import commands
 from corral.core.model.answers.job_changes import ChangedJobs, UnchangedJob

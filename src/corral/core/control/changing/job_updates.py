@@ -6,8 +6,8 @@ from functools import partial
 from corral.clock import Clock
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import may_change, may_give_time
+from corral.core.control.changing.commit_slices import cut_short, slices
 from corral.core.control.changing.named_jobs import as_it_is, named_jobs, no_such_job
-from corral.core.control.changing.slices import cut_short, slices
 from corral.core.control.submitting.priorities import refuse_priority
 from corral.core.control.submitting.site_rules import LeastUse, obey, refuse_move
 from corral.core.control.submitting.submission_checks import check_checkpoint, check_time_limit, check_word

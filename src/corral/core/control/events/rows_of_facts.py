@@ -23,7 +23,7 @@ from corral.core.model.fact import (
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation
-from corral.declared.event_rows import told_fields
+from corral.declared.fields import told_fields
 
 Row = dict[str, Any]
 FindJob = Callable[[str], Job | None]
@@ -45,12 +45,11 @@ RowsOfFact = Callable[[Fact, FindJob], Told | None]
 JOB_FIELDS = told_fields(JobRow)
 """The fields of `JobRow` that an event may have."""
 
-_WHICH_JOB = ("id", "array_id", "array_index", "name", "user", "kind", "queue", "project")
 _HAS_NOTHING = {"nodes": (), "grants": (), "enforcement": None}
 
 
 def of_jobs(fact: Fact, find_job: FindJob) -> Told | None:
-    """Return the new fields of a job's row, with the fields `_WHICH_JOB`."""
+    """Return the new fields of a job's row, with those that name the job."""
     match fact:
         case JobSubmitted(job=job):
             return Told("submitted", (_whole_row(job),))

@@ -1,4 +1,4 @@
-"""Launches, follows and stops committed jobs on their nodes, and reconciles nodes with the ledger.
+"""Launches, follows and stops committed jobs on their nodes.
 
 Start with `dispatcher`.
 """

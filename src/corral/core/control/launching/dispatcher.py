@@ -13,14 +13,13 @@ from functools import partial
 
 from corral.clock import Clock
 from corral.core.control.launching.attempts import Attempt, Attempts, LaunchesOf, shifted
-from corral.core.control.launching.checkpointing import Checkpoints
 from corral.core.control.launching.environment import with_rendezvous
-from corral.core.control.launching.launch_news import LaunchNews
 from corral.core.control.launching.outcomes import Outcomes
 from corral.core.control.launching.time_limits import TimeLimits
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.errors import BackendFailed, CorralError, NodeUnreachable, Refused
+from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, failed_launch
@@ -77,7 +76,7 @@ class Dispatcher:
         )
         self._checkpoints = Checkpoints(clock, self.stop)
         self.time_limits = TimeLimits(self.attempts, nodes, self.outcomes.note_trouble)
-        self._news = LaunchNews(nodes, self._read_news)
+        self._news = _LaunchNews(nodes, self._read_news)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
@@ -335,3 +334,58 @@ class Dispatcher:
         else:
             self.time_limits.renew(attempt, launch.rank)
         self.outcomes.settle(attempt)
+
+
+class _LaunchNews:
+    """The launches with unread reports, by node: the reports of one node are read together."""
+
+    def __init__(self, nodes: Nodes, read: Callable[[str, tuple[str, ...]], None]) -> None:
+        self._nodes = nodes
+        self._read = read
+        self._lock = threading.Lock()
+        self._waiting: dict[str, dict[str, None]] = {}
+
+    def add(self, node: str, launch_ids: Iterable[str]) -> None:
+        """Have the reports of these launches read soon."""
+        with self._lock:
+            waiting = self._waiting.get(node)
+            if waiting is not None:
+                waiting.update(dict.fromkeys(launch_ids))
+                return
+            self._waiting[node] = dict.fromkeys(launch_ids)
+        if not self._nodes.worker(node).put(partial(self._take, node)):
+            with self._lock:
+                del self._waiting[node]
+
+    def _take(self, node: str) -> None:
+        with self._lock:
+            launch_ids = tuple(self._waiting.pop(node, ()))
+        self._read(node, launch_ids)
+
+
+class Checkpoints:
+    """Delays the stops of jobs. A timer thread calls `again(allocation_id)` when the grace period of a job is over."""
+
+    def __init__(self, clock: Clock, again: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._again = again
+
+    def may_end(self, job: Job, attempt: Attempt, rank: int, signal: Callable[[str], None]) -> bool:
+        """Return whether a member of the job may be stopped now. The first call for an evicted job starts its grace
+        period.
+
+        `signal` sends this checkpoint signal to the member, once.
+        """
+        word = job.spec.checkpoint_signal
+        if word is None or job.stop_reason is not Phase.PENDING:
+            return True
+        if attempt.checkpoint_until is None:
+            attempt.checkpoint_until = self._clock.monotonic() + job.spec.checkpoint_grace_s
+            timer = threading.Timer(job.spec.checkpoint_grace_s, self._again, [attempt.allocation_id])
+            timer.daemon = True
+            timer.start()
+        if rank not in attempt.signalled:
+            attempt.signalled.add(rank)
+            if CheckpointSignal.parse(word).reaches(rank):
+                signal(word)
+        return self._clock.monotonic() >= attempt.checkpoint_until

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from corral.clock import Clock
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import must_be_admin
-from corral.core.control.querying.nodes import node_rows
+from corral.core.control.querying.listing_rows import node_rows
 from corral.core.control.querying.queries import Queries
 from corral.core.control.querying.wall_times import in_wall_time
 from corral.core.model.answers.devices import DeviceRow

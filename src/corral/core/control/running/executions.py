@@ -21,10 +21,9 @@ from corral.core.control.querying.queries import Queries
 from corral.core.model.answers.job_changes import InputProgress
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, NotFound, Refused
 from corral.core.model.fact import CommandExecuted
-from corral.core.model.jobs.input_state import InputState
+from corral.core.model.jobs.input import MOST_CELLS, InputState, TerminalSize
 from corral.core.model.jobs.job import Job, JobKind
 from corral.core.model.jobs.phase import Phase
-from corral.core.model.jobs.terminal import MOST_CELLS, TerminalSize
 from corral.core.model.runs.launch import Launch
 from corral.core.model.view import View
 from corral.core.ports.ledger import Decided, Ledger

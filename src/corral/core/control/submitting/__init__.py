@@ -1,4 +1,4 @@
 """Turns a client's submissions into jobs.
 
-Start reading at `new_jobs`; `checks` and `site_rules` refuse bad submissions, `preflight` predicts failures.
+Start reading at `new_jobs`; `submission_checks` and `site_rules` refuse bad submissions, `preflight` predicts failures.
 """

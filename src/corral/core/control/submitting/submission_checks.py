@@ -4,7 +4,6 @@ import resource
 from collections import Counter
 from math import isfinite
 
-from corral.core.control.submitting.input_checks import check_input
 from corral.core.control.submitting.kept_scripts import check_script
 from corral.core.control.submitting.rule_checks import check_rules
 from corral.core.control.submitting.sweeps import check_sweep, check_text
@@ -68,7 +67,7 @@ def check(submission: Submission) -> None:
     clauses_of(submission.after)
     check_notify(submission.notify)
     _check_output(submission)
-    check_input(submission)
+    _check_input(submission)
     check_script(submission)
     _check_surroundings(submission)
     if submission.array is not None:
@@ -313,3 +312,24 @@ def _check_array(array: ArraySpec) -> None:
     for index in (min(array.indices), max(array.indices)):
         if not 0 <= index <= MAX_INDEX:
             raise Refused(f"array: {index} is not an index; indices are from 0 to {MAX_INDEX}", field="array")
+
+
+def _check_input(submission: Submission) -> None:
+    """Raises Refused if the job cannot be sent input as it asks for."""
+    field = "stdin" if submission.stdin else "terminal"
+    if not submission.stdin and submission.terminal is None:
+        return
+    if submission.stdin and submission.terminal is not None:
+        raise Refused("stdin: a terminal is its program's standard input already; leave out stdin", field="stdin")
+    if submission.input is not None:
+        raise Refused(f"input: its standard input is sent already; leave out {field} or input", field="input")
+    if submission.kind is not JobKind.RUN:
+        raise Refused(f"{field}: nothing runs here that could read input; leave it out", field=field)
+    if submission.elements is not None:
+        raise Refused(f"{field}: input goes to one job, and an array is several; leave out one of them", field=field)
+    if submission.terminal is None:
+        return
+    check_ranges(submission.terminal)
+    for name, path in (("output", submission.output), ("error", submission.error)):
+        if path is not None:
+            raise Refused(f"{name}: what a program writes goes to its terminal; leave out one of them", field=name)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from corral.core.model.jobs.input_state import InputState
+from corral.core.model.jobs.input import InputState
 
 
 @dataclass(frozen=True, slots=True)

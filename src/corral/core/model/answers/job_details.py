@@ -11,7 +11,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.certainty import Certainty
 from corral.core.model.placing.eviction import Eviction
 from corral.core.model.row_traits import ExplanationTraits
-from corral.core.model.runs.attempt_end import AttemptEnd
+from corral.core.model.runs.attempt import AttemptEnd
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from corral.core.model.devices.means import Means
 from corral.core.model.field import RESERVE, SUBMIT, Field, JobOption, Kind
 from corral.core.model.jobs.checkpoint_signal import WORDS
 from corral.core.model.jobs.container import Container
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.named_values import named_values
 from corral.core.model.jobs.notification import MAX_COMMAND_LENGTH, NotifyOn
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.jobs.sweep import Params
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.model.known_fields import known_fields
 from corral.core.model.placing.eviction import Eviction
 from corral.core.model.placing.placement_rules import PlacementRules

@@ -16,13 +16,13 @@ MOST_CHARACTERS = 2_000
 """The most characters of a text: each job's name is compared with all of it."""
 
 
-def check_name_patterns(text: str, *, field: str = "name") -> None:
+def check_name_patterns(text: str) -> None:
     """Raise Refused for a text that would take long to compare with the names of many jobs."""
     if len(text) > MOST_CHARACTERS:
-        raise Refused(f"{field}: it has {len(text):,} characters, and {MOST_CHARACTERS:,} are the most", field=field)
+        raise Refused(f"name: it has {len(text):,} characters, and {MOST_CHARACTERS:,} are the most", field="name")
     count = text.count(",") + 1
     if count > MOST_PATTERNS:
-        raise Refused(f"{field}: at most {MOST_PATTERNS} can be named, not {count}", field=field)
+        raise Refused(f"name: at most {MOST_PATTERNS} can be named, not {count}", field="name")
 
 
 @lru_cache(maxsize=64)

@@ -1,17 +1,17 @@
 """The only feasibility test: does a request fit on a node in this state? It decides, and later it verifies."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from corral.core.model.devices.device import FIRST_VENDOR, DeviceState, NodeStatus
-from corral.core.model.devices.device_model import model_matches
+from corral.core.model.devices.device_match import model_matches, profile_matches
 from corral.core.model.devices.means import Means
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Grant
-from corral.core.model.placing.fill import fill
 from corral.core.model.placing.placement_rules import Labels, allows, node_preference, untolerated
-from corral.core.model.placing.split import NoRoom, Strategy, split
+from corral.core.model.placing.split import NoRoom, Strategy, fill, split
 from corral.core.model.placing.state import (
     NodeState,
     Slot,
@@ -317,13 +317,6 @@ def preference(request: Request, state: NodeState, name: str | None = None) -> i
     return liked + node_preference(request.rules, state.labels, state.taints, name)
 
 
-def profile_matches(wanted: str, profile: str) -> bool:
-    """Whether a slice of `profile` matches the request: by its name ("1g.10gb") or its memory ("10g", "10gb")."""
-    name = profile.lower()
-    memory = name.partition(".")[2].partition("+")[0]
-    return wanted.lower() in {name, memory, memory.removesuffix("b")} - {""}
-
-
 def share_milli_of(request: Request, slot: Slot) -> int:
     """The milli-GPU of the slot that the request takes, if it is not split."""
     if not request.share_of_memory or not slot.memory_mib or request.memory_mib is None:
@@ -402,3 +395,12 @@ def _slots_misfit(request: Request, causes: list[Cause], able: int) -> Misfit:
         never=reachable < request.devices,
         eviction_helps=evictable >= request.devices,
     )
+
+
+FitMemo = Callable[[Request, NodeState, tuple[int, ...] | None], Fit | Misfit]
+"""`corral.core.model.placing.fit.fit`; the last argument holds the slots that the request names."""
+
+
+def fit_memo() -> FitMemo:
+    """A fit test that caches its answers from cycle to cycle. Nodes in equal states share an answer."""
+    return lru_cache(maxsize=50_000)(lambda request, state, named: fit(request, state, named=named))

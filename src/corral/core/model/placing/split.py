@@ -1,6 +1,9 @@
-"""Split a share over several devices, if no single device has room for all of it."""
+"""Split a share over several devices: into equal parts, or whole devices first. All amounts are milli-GPU.
 
-from collections.abc import Iterator, Sequence
+Devices are identified by their position: a result is parallel to its input.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -44,16 +47,12 @@ def split(
     free_milli: Sequence[int],
     *,
     strategy: Strategy = Strategy.EVENLY,
-    quantum_milli: int = SHARE_QUANTUM_MILLI,
     refuse_fragmenting: bool = False,
 ) -> tuple[int, ...] | NoRoom:
     """The milli-GPU to take of each device, or why there is no room.
 
-    The part of each device is rounded down to the quantum. With a quantum coarser than a hundredth, the sum may stay
-    below the wanted amount; the caller shows the grant. `refuse_fragmenting` refuses a split that takes only a part of
-    more than one device.
-
-    Raises Refused if the share is less than one quantum, or if nothing of it is left after rounding.
+    Parts are hundredths of a GPU. `refuse_fragmenting` refuses a split that takes only a part of more than one device.
+    Raises Refused if the share is less than a hundredth.
     """
     if wanted_milli < SHARE_QUANTUM_MILLI:
         least = format_share(SHARE_QUANTUM_MILLI)
@@ -63,13 +62,7 @@ def split(
     if sum(free) < wanted:
         return NoRoom(wanted_milli, sum(free) * SHARE_QUANTUM_MILLI)
     hundredths = _evenly(wanted, free) if strategy is Strategy.EVENLY else _fill(wanted, free)
-    parts = tuple(part * SHARE_QUANTUM_MILLI // quantum_milli * quantum_milli for part in hundredths)
-    if not any(parts):
-        raise Refused(
-            f"nothing is left of {format_share(wanted_milli)} after rounding down to {format_share(quantum_milli)} "
-            f"per device; ask for {format_share(quantum_milli)} or more",
-            field="share",
-        )
+    parts = tuple(part * SHARE_QUANTUM_MILLI for part in hundredths)
     if refuse_fragmenting and _fragments(parts):
         return NoRoom(wanted_milli, sum(free) * SHARE_QUANTUM_MILLI, parts)
     return parts
@@ -134,3 +127,31 @@ def _level(wanted: int, free: Sequence[int]) -> list[int]:
 
 def _unevenness(parts: Sequence[int]) -> int:
     return sum(abs(a - b) for a, b in pairwise(parts))
+
+
+def fill(
+    wanted_milli: int, free_milli: Sequence[int], *, refuse_fragmenting: bool = False, wholes: Collection[int] = ()
+) -> tuple[int, ...] | NoRoom:
+    """The milli-GPU to take of each device, or why there is no room.
+
+    It takes as many whole devices as the share needs and as are free: those in `wholes` first, then the lowest. The
+    rest comes from the device with the least room for it (the last of equal ones), or else from several as in `split`.
+    Raises Refused as `split` does.
+    """
+    plain = split(wanted_milli, free_milli, strategy=Strategy.FILL, refuse_fragmenting=refuse_fragmenting)
+    if isinstance(plain, NoRoom) and not plain.parts:
+        return plain
+    free = [i for i, milli in enumerate(free_milli) if milli >= MILLI_PER_DEVICE]
+    taken = sorted(free, key=lambda i: (i not in wholes, i))[: wanted_milli // MILLI_PER_DEVICE]
+    rest = wanted_milli - MILLI_PER_DEVICE * len(taken)
+    left = [0 if i in taken else milli for i, milli in enumerate(free_milli)]
+    enough = [i for i, milli in enumerate(left) if milli >= rest]
+    if not (rest and enough):
+        return plain if rest else _parts(len(left), taken)
+    parts = list(_parts(len(left), taken))
+    parts[min(enough, key=lambda i: (left[i], -i))] = rest
+    return tuple(parts)
+
+
+def _parts(count: int, taken: Collection[int]) -> tuple[int, ...]:
+    return tuple(MILLI_PER_DEVICE if i in taken else 0 for i in range(count))

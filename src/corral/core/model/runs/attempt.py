@@ -1,10 +1,27 @@
 """A recorded attempt to run a job: its allocation, its start and end, and why it ended."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation
-from corral.core.model.runs.attempt_end import AttemptEnd
+
+
+class AttemptEnd(StrEnum):
+    """How an attempt ended.
+
+    PREEMPTED: it was stopped for other jobs. REQUEUED: a user had the job run again. NOT_LAUNCHED: nothing of it ran.
+    The others are the phases of the same name.
+    """
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    PREEMPTED = "preempted"
+    REQUEUED = "requeued"
+    NOT_LAUNCHED = "not_launched"
 
 
 @dataclass(frozen=True, slots=True)

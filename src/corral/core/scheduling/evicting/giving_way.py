@@ -1,22 +1,47 @@
 """Evicts running jobs in one cycle: for one waiting job at most, and only if that job then fits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from corral.core.model.jobs.job import Job
 from corral.core.model.placing.allocation import Placement
 from corral.core.model.placing.plan import Evict
 from corral.core.model.queues.quota import Scope
-from corral.core.scheduling.evicting.least_urgent import LeastUrgent
 from corral.core.scheduling.evicting.preemption import Preemption
-from corral.core.scheduling.evicting.victims import EvictionPlan
+from corral.core.scheduling.evicting.victims import EvictionPlan, Running
 from corral.core.scheduling.queueing.admission import Barrier
 from corral.core.scheduling.state.draft import Draft, PlacementRequest
 from corral.core.scheduling.turn import Turn
 
 Way = Callable[[Draft, Job, PlacementRequest, float], EvictionPlan | None]
 """A rule that finds jobs to evict for another, and its place; None if there are none, or it would still not fit."""
+
+
+class LeastUrgent:
+    """The priority of the least urgent running job, which is the highest number. Each value is computed on first use.
+
+    An object is valid for one cycle: the running jobs must not change meanwhile.
+    """
+
+    def __init__(self, running: Callable[[], Iterable[Running]], scopes_of: Callable[[Job], Iterable[Scope]]) -> None:
+        self._running = running
+        self._scopes_of = scopes_of
+
+    @cached_property
+    def of_all(self) -> int | None:
+        """The priority of the least urgent of all running jobs; None if no job runs."""
+        return max((one.job.spec.priority for one in self._running()), default=None)
+
+    @cached_property
+    def by_scope(self) -> Mapping[Scope, int]:
+        """The same for the jobs that count against each scope. Scopes without a running job are absent."""
+        found: dict[Scope, int] = {}
+        for one in self._running():
+            priority = one.job.spec.priority
+            for scope in self._scopes_of(one.job):
+                found[scope] = max(found.get(scope, priority), priority)
+        return found
 
 
 @dataclass(slots=True)

@@ -15,12 +15,13 @@ from corral.core.model.placing.fit import (
     share_milli_of,
     strangers_accepted,
 )
-from corral.core.model.placing.state import Slot, node_state
-from corral.core.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
+from corral.core.model.placing.placement_rules import allows, untolerated
+from corral.core.model.placing.state import Slot, members_on, node_state
+from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
 from corral.core.model.view import View
-from corral.core.scheduling.explaining.excluded_nodes import excluded_nodes
-from corral.core.scheduling.explaining.phrases import count_of_cpus, job_called, jobs_called, need_of
+from corral.core.scheduling.explaining.phrases import count_of_cpus, job_called, jobs_called, need_of, nodes_called
 from corral.core.scheduling.placing.start_recheck import useful_devices
+from corral.core.scheduling.state.neighbours import Neighbours, neighbours_in
 
 _MOST_NAMED = 3
 _CAUSES_OF_RULES = frozenset({*NEIGHBOUR_CAUSES, Cause.TAINT, Cause.NODE_AFFINITY, Cause.MEMBERS, Cause.NODE_NAME})
@@ -47,7 +48,7 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
     if misfit.cause is Cause.DISK:
         has = f"{format_memory(max(0, misfit.available))} of {format_memory(node.disk_mib)} of disk free"
         return f"{need}; {here} has {has}"
-    excluded = excluded_nodes(view, request)
+    excluded = _excluded_nodes(view, request)
     if misfit.cause is Cause.ANTI_AFFINITY and request.rules is None and request.avoid_jobs:
         return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which it must not meet"
     if excluded is not None and misfit.cause in _CAUSES_OF_RULES:
@@ -173,3 +174,59 @@ def _frees(view: View, request: Request, now: float) -> str | None:
         return None
     end, _, job, count = min(ends, key=lambda item: item[:2])
     return f"{job_called(job)} gives back {count} within {format_duration(end - now)} (its time limit)"
+
+
+_MOST_CLAUSES = 4
+
+
+def _excluded_nodes(view: View, request: Request) -> str | None:
+    """A clause for each reason that rules nodes out, starting with the most frequent one; None if no rule excludes any.
+
+    "3 nodes have a taint that it does not tolerate: dedicated=infra:NoSchedule; its node affinity rules out 1 node".
+    """
+    neighbours = neighbours_in(view)
+    reasons = Counter(
+        reason for name in sorted(view.nodes) if (reason := _reason(view, request, name, neighbours)) is not None
+    )
+    if not reasons:
+        return None
+    clauses = [
+        text.replace("{nodes}", count_of(count, "node")).replace("{have}", "has" if count == 1 else "have")
+        for text, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    more = len(clauses) - _MOST_CLAUSES
+    return "; ".join(clauses[:_MOST_CLAUSES]) + (f"; and {more} more reasons" if more > 0 else "")
+
+
+def _reason(view: View, request: Request, name: str, neighbours: Neighbours) -> str | None:
+    node = view.nodes[name]
+    rules = request.rules
+    if request.named_nodes and name not in request.named_nodes:
+        return None
+    if name in request.excluded_nodes:
+        return f"it excludes {nodes_called(_excluded_here(view, request))}"
+    if rules is not None and not allows(rules, node.labels, name):
+        return "its node affinity rules out {nodes}"
+    taint = untolerated(node.taints, rules)
+    if taint is not None:
+        return f"{{nodes}} {{have}} a taint that it does not tolerate: {taint}"
+    if node.most_members is not None and len(members_on(view, name)) >= node.most_members:
+        return "{nodes} {have} as many pods as may run there"
+    misfit = neighbours.misfit(request, name)
+    return None if misfit is None else _neighbour_clause(request, misfit)
+
+
+def _excluded_here(view: View, request: Request) -> list[str]:
+    return sorted(name for name in set(request.excluded_nodes) if name in view.nodes)
+
+
+def _neighbour_clause(request: Request, misfit: Misfit) -> str:
+    """A clause on the running jobs that rule out a node, with the placeholders {nodes} and {have}."""
+    assert misfit.cause in NEIGHBOUR_CAUSES, "only these are about neighbours"
+    if misfit.cause is Cause.AFFINITY:
+        return "{nodes} {have} nothing running that it must be with"
+    if misfit.cause is Cause.SPREAD:
+        return f"{{nodes}} {{have}} already more of its kind than others, by more than {misfit.wanted}"
+    if request.avoid_jobs:
+        return f"{{nodes}} {{have}} {', '.join(request.avoid_jobs)} running, which it must not meet"
+    return "{nodes} {have} something running that must not meet it"

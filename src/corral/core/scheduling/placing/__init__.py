@@ -1,5 +1,5 @@
 """Finds the nodes and devices that could serve a request, and the best of them.
 
-`packing` places a whole job. `scores` says which node is better, and `feasibility` tests a planned start again.
+`packing` places a whole job. `scores` says which node is better, and `start_recheck` tests a planned start again.
 Start with `packing`.
 """

@@ -4,19 +4,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from corral.core.model.devices.device_model import model_matches
+from corral.core.model.devices.device_match import model_matches
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Member, Placement
-from corral.core.model.placing.fit import Cause, Fit, Misfit, grants_on
+from corral.core.model.placing.fit import Cause, Fit, Misfit, filled_from, grants_on, slots_with_room
 from corral.core.model.placing.split import Strategy
 from corral.core.model.placing.state import NodeState
-from corral.core.scheduling.placing.filling import WholeDevices, filled, fullness
+from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.scheduling.policy import Prefer
 from corral.core.scheduling.state.draft import Draft, PlacementRequest
 from corral.core.scheduling.state.neighbours import member_resident
 
 DeviceOrder = Callable[[str, Sequence[int]], Sequence[int]]
 """(node name, slots) -> the slots in the order in which to take them; equals keep their order."""
+
+_WholeDevices = Callable[[str, Sequence[int], int], Sequence[int]]
+"""(node name, slots of free devices, how many) -> the slots to take whole."""
 
 
 def choose(
@@ -25,7 +28,7 @@ def choose(
     prefer: Prefer = Prefer.FULLEST,
     *,
     order: DeviceOrder | None = None,
-    wholes: WholeDevices | None = None,
+    wholes: _WholeDevices | None = None,
     among: tuple[str, ...] | None = None,
 ) -> Placement | Misfit:
     """A placement of every member of the request, or the misfit of the nearest node. Does not change the draft.
@@ -95,7 +98,7 @@ def _member(
     prefer: Prefer,
     order: DeviceOrder | None,
     *,
-    wholes: WholeDevices | None = None,
+    wholes: _WholeDevices | None = None,
 ) -> Member | Misfit:
     best: tuple[tuple[float, int, int, bool, tuple[int, ...]], str, tuple[int, ...]] | None = None
     misfits = []
@@ -106,7 +109,7 @@ def _member(
             if len(slots) >= wanted.request.devices:
                 lent_devices = lent_devices_taken(draft, wanted, name, slots)
                 liked = draft.preference(wanted.request, name)
-                fullest = () if prefer is Prefer.FIRST else fullness(draft, wanted, name, answer, slots)
+                fullest = () if prefer is Prefer.FIRST else _fullness(draft, wanted, name, answer, slots)
                 rank = (-speed, lent_devices, -liked, bool(answer.parts_milli), fullest)
                 if best is None or rank < best[0]:
                     best = (rank, name, slots)
@@ -156,14 +159,14 @@ def _take(
     slots: tuple[int, ...],
     *,
     order: DeviceOrder | None,
-    wholes: WholeDevices | None,
+    wholes: _WholeDevices | None,
 ) -> Member:
     request = wanted.request
     if request.split_milli is not None:
         answer = draft.fit(name, wanted)
         if isinstance(answer, Fit) and answer.parts_milli:
             if request.split is Strategy.FILL:
-                answer = filled(draft, wanted, name, answer, wholes)
+                answer = _filled(draft, wanted, name, answer, wholes)
             state = draft.state(name, wanted)
             return member_on(draft, request, name, answer.slots, state=state, parts_milli=answer.parts_milli)
     if len(slots) > request.devices:
@@ -195,3 +198,32 @@ def member_on(
     uuids = [devices[index].uuid for index in slots]
     grants = grants_on(request, state or draft.free(name), slots, uuids, parts_milli)
     return Member(name, grants, request.cpu_milli, request.host_memory_mib, request.disk_mib)
+
+
+def _fullness(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit, slots: Sequence[int]) -> tuple[int, ...]:
+    """A sort key for the nodes on which the request fits, the fullest first.
+
+    For a request that fills devices, nodes that give the most whole devices come first. Then come nodes where the rest
+    of the share takes a part of a device in use.
+    """
+    if not answer.parts_milli or wanted.request.split is not Strategy.FILL:
+        return (len(slots),)
+    state = draft.state(name, wanted)
+    parts = [slot for slot, milli in zip(answer.slots, answer.parts_milli, strict=True) if milli < MILLI_PER_DEVICE]
+    broken = sum(state.slots[slot].free_milli >= MILLI_PER_DEVICE for slot in parts)
+    return len(parts) - len(answer.slots), broken, sum(slot.free_milli for slot in state.slots)
+
+
+def _filled(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit, wholes: _WholeDevices | None) -> Fit:
+    """The answer with the best whole devices, if more are free than the request takes."""
+    request, state = wanted.request, draft.state(name, wanted)
+    able = slots_with_room(request, state, draft.capacity.named(name, request.device_uuids))
+    free = [slot for slot in able if state.slots[slot].free_milli >= MILLI_PER_DEVICE]
+    count = answer.parts_milli.count(MILLI_PER_DEVICE)
+    if wanted.speeds or not 0 < count < len(free):
+        return answer
+    if wholes is not None:
+        return filled_from(request, state, wholes(name, free, count), among=able)
+    lent_slots, scores = draft.capacity.slots_in_pools(name, wanted.lending_pools), draft.capacity.scores(name)
+    chosen = sorted(free, key=lambda slot: (slot in lent_slots, -scores[slot], slot))
+    return filled_from(request, state, chosen[:count], among=able)

@@ -11,12 +11,11 @@ from math import inf
 
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Member, Placement
-from corral.core.model.placing.fit import Fit, Misfit, name_misfit, preference
+from corral.core.model.placing.fit import Fit, FitMemo, Misfit, fit_memo, name_misfit, preference
 from corral.core.model.placing.placement_rules import Resident
 from corral.core.model.placing.state import NodeState
 from corral.core.model.view import View, ViewDraft
 from corral.core.scheduling.state.capacity import Capacity
-from corral.core.scheduling.state.fit_memo import FitMemo, fit_memo
 from corral.core.scheduling.state.neighbours import Neighbours, neighbours_in
 from corral.core.scheduling.state.set_aside import SetAside, reserved
 from corral.core.scheduling.state.timeline import Release, Timeline, changed

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from corral.core.model.devices.device import DeviceState
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Placement
-from corral.core.model.placing.fit import Misfit, could_use
+from corral.core.model.placing.fit import FitMemo, Misfit, could_use
 from corral.core.model.placing.state import HostAmounts, NodeState, Slot, with_amounts
 from corral.core.scheduling.state.capacity import Capacity
-from corral.core.scheduling.state.fit_memo import FitMemo
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from corral.engines.kubernetes.cluster.errors import (
     Rejected,
     asked_again,
 )
-from corral.engines.kubernetes.cluster.kubectl import refused_command
 from corral.engines.kubernetes.cluster.pod_facts import ContainerFacts, PodFacts
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.cluster.watch_state import Change
@@ -201,7 +200,7 @@ class BindingRuntime:
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
         """Raises Refused with the command that runs `command` in a pod instead."""
-        raise refused_command(*self.pod_name(launch_id))
+        raise _refused_command(*self.pod_name(launch_id))
 
     def pod_name(self, launch_id: str) -> tuple[str, str]:
         """Namespace and name of its pod."""
@@ -330,3 +329,11 @@ def _why_it_failed(facts: PodFacts, failed: ContainerFacts | None) -> str | None
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)[:500]
+
+
+def _refused_command(namespace: str, pod: str) -> Refused:
+    """Return the error that says that Corral runs no command inside a pod of others."""
+    return Refused(
+        "Corral runs no command inside a pod that it has only bound to a node; use kubectl for that: "
+        f"kubectl exec -n {namespace} {pod} -- COMMAND"
+    )

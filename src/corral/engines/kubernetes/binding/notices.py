@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from corral.core.model.errors import CorralError
@@ -47,15 +46,14 @@ class _Told:
 class Notices:
     """Waiting pods and the notices that the server with this tag has written on them. For one thread."""
 
-    def __init__(self, cluster: Cluster, tag: str, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, cluster: Cluster, tag: str) -> None:
         self._cluster = cluster
         self._tag = tag
-        self._monotonic_s = monotonic_s
         self._told: dict[PodRef, _Told] = {}
 
     def begin(self, pod: PodRef) -> None:
         """The pod waits from now on."""
-        self._told.setdefault(pod, _Told(self._monotonic_s()))
+        self._told.setdefault(pod, _Told(time.monotonic()))
 
     def end(self, pod: PodRef) -> None:
         """The pod waits no more."""
@@ -64,7 +62,7 @@ class Notices:
     def soon(self, pod: PodRef) -> None:
         """Bring the next notice forward: the reason why the pod waits has changed."""
         if (told := self._told.get(pod)) is not None:
-            told.next_s = min(told.next_s, self._monotonic_s() + FIRST_AFTER_S)
+            told.next_s = min(told.next_s, time.monotonic() + FIRST_AFTER_S)
 
     def bound(self, pod: PodRef, node: str) -> None:
         """Schedule the last notice of a pod that was bound, if it has an earlier notice that says why it waits."""
@@ -72,18 +70,18 @@ class Notices:
         if told is None or told.text is None:
             self.end(pod)
         else:
-            told.node, told.next_s = node, self._monotonic_s()
+            told.node, told.next_s = node, time.monotonic()
 
     def due(self) -> list[PodRef]:
         """Return the pods whose notice is due now, those that are due longest first."""
-        now_s = self._monotonic_s()
+        now_s = time.monotonic()
         late = sorted((told.next_s, pod) for pod, told in self._told.items() if told.next_s <= now_s)
         return [pod for _, pod in late[:MOST_A_ROUND]]
 
     def later(self, pod: PodRef) -> None:
         """Delay the next notice of a pod, whether this one succeeds or not."""
         if (told := self._told.get(pod)) is not None:
-            told.next_s = self._monotonic_s() + told.pause_s
+            told.next_s = time.monotonic() + told.pause_s
 
     def tell(self, pod: PodRef, text: str, reason: str) -> None:
         """Write on the pod why it waits, unless the pod says so already. `reason` is the machine-readable word."""

@@ -13,7 +13,7 @@ from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources, gpus_
 from corral.engines.kubernetes.cluster.objects import annotations, labels, mapping, sequence
 from corral.engines.kubernetes.cluster.objects import owner as owner_of
 from corral.engines.kubernetes.cluster.quantities import BadQuantity
-from corral.engines.kubernetes.inventory.pod_placement import placement_rules
+from corral.engines.kubernetes.inventory.pod_placement_rules import placement_rules
 
 Json = Mapping[str, Any]
 

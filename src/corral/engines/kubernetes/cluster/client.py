@@ -383,7 +383,6 @@ class Cluster:
         *,
         namespace: str | None = None,
         subresource: str | None = None,
-        timeout_s: float = TIMEOUT_S,
     ) -> bool:
         """Return whether the user of this client has a right; without a namespace, in all namespaces."""
         wanted = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
@@ -394,7 +393,7 @@ class Cluster:
             "spec": {"resourceAttributes": wanted},
         }
         call = _with_body("POST", ACCESS_REVIEWS.path(), review)
-        answer = self._calls.asked(call, f"ask whether {verb} {resource} is allowed", timeout_s)
+        answer = self._calls.asked(call, f"ask whether {verb} {resource} is allowed", TIMEOUT_S)
         return (answer.get("status") or {}).get("allowed") is True
 
     def _path(

@@ -133,7 +133,7 @@ class Connections:
         """A connection of its own, open by `deadline_s` of the monotonic clock."""
         connection = self._new()
         try:
-            connection.timeout = min(_left_s(deadline_s), CONNECT_TIMEOUT_S)
+            connection.timeout = min(time_left_s(deadline_s), CONNECT_TIMEOUT_S)
             connection.connect()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
@@ -204,15 +204,15 @@ class Connections:
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         if connection.sock is None:
-            connection.timeout = min(_left_s(deadline_s), CONNECT_TIMEOUT_S)
+            connection.timeout = min(time_left_s(deadline_s), CONNECT_TIMEOUT_S)
             connection.connect()
         line: socket.socket = connection.sock
 
         def receive() -> bytes:
-            line.settimeout(_left_s(deadline_s))
+            line.settimeout(time_left_s(deadline_s))
             return line.recv(READ_BYTES)
 
-        line.settimeout(_left_s(deadline_s))
+        line.settimeout(time_left_s(deadline_s))
         line.sendall(request_bytes(call.method, self._prefix + call.target, headers, call.body))
         return begun(receive), receive
 
@@ -330,8 +330,8 @@ def _show(context: ssl.SSLContext, certificate: tuple[str, str]) -> None:
             ) from None
 
 
-def _left_s(deadline_s: float) -> float:
-    """Raises TimeoutError if nothing is left."""
+def time_left_s(deadline_s: float) -> float:
+    """The seconds until the deadline. Raises TimeoutError if it has passed."""
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError

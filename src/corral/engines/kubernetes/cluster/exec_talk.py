@@ -24,7 +24,7 @@ from wsproto.events import (
     TextMessage,
 )
 
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.engines.kubernetes.cluster.answers import error_of
 from corral.engines.kubernetes.cluster.connection import Response
 from corral.engines.kubernetes.cluster.json_text import read_json

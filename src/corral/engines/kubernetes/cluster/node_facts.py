@@ -7,7 +7,7 @@ from typing import Any
 
 from corral.core.model.placing.placement_rules import HOSTNAME_LABEL, Taint, TaintEffect
 from corral.engines.kubernetes.cluster.amounts import NOTHING, Amounts, read_amounts, shared
-from corral.engines.kubernetes.cluster.objects import annotations, labels, mapping, sequence, text, time_s
+from corral.engines.kubernetes.cluster.objects import annotations, labels, mapping, sequence, text
 from corral.engines.kubernetes.cluster.quantities import BadQuantity
 
 _EFFECTS = {str(effect): effect for effect in TaintEffect}
@@ -30,8 +30,6 @@ class NodeFacts:
         capacity: all its resources.
         allocatable: the resources that pods may take; only healthy devices.
         address: its internal IP address.
-        kubelet_version: as "v1.31.2".
-        created_at_s: seconds since 1970.
         unreadable: why its amounts cannot be read; they then count as zero. None if they can.
         boot_id: the kernel's identifier of its boot.
     """
@@ -48,8 +46,6 @@ class NodeFacts:
     capacity: Amounts
     allocatable: Amounts
     address: str | None
-    kubelet_version: str | None
-    created_at_s: float | None
     unreadable: str | None = None
     boot_id: str | None = None
 
@@ -79,8 +75,6 @@ def read_node(item: Mapping[str, Any]) -> NodeFacts:
         capacity=capacity,
         allocatable=allocatable,
         address=_address(status),
-        kubelet_version=text(mapping(status.get("nodeInfo")).get("kubeletVersion")),
-        created_at_s=time_s(metadata.get("creationTimestamp")),
         unreadable=unreadable,
         boot_id=text(mapping(status.get("nodeInfo")).get("bootID")),
     )

@@ -1,13 +1,12 @@
 """Commands run in containers of pods. Needs wsproto, which servers have."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from wsproto.utilities import ProtocolError
 
-from corral.engines.kubernetes.cluster.connection import OpenLine
+from corral.engines.kubernetes.cluster.connection import OpenLine, time_left_s
 from corral.engines.kubernetes.cluster.errors import ClusterFailed, ClusterUnreachable
 from corral.engines.kubernetes.cluster.exec_talk import STDERR, STDOUT, ExecTalk, exit_code_of
 
@@ -36,7 +35,7 @@ def begin_over(line: OpenLine, target: str, deadline_s: float, *, ends_input: bo
     """
     talk = ExecTalk()
     with _told_as_unreachable(line, target, "the command has not begun in time"):
-        line.socket.settimeout(_left_s(deadline_s))
+        line.socket.settimeout(time_left_s(deadline_s))
         line.socket.sendall(talk.ask(line.host, line.prefix + target, line.headers, ends_input=ends_input))
         while not (talk.begun or talk.over):
             _hear(line, talk, deadline_s)
@@ -81,14 +80,6 @@ def _told_as_unreachable(line: OpenLine, target: str, late: str) -> Iterator[Non
 
 
 def _hear(line: OpenLine, talk: ExecTalk, deadline_s: float) -> None:
-    line.socket.settimeout(_left_s(deadline_s))
+    line.socket.settimeout(time_left_s(deadline_s))
     if answer := talk.receive(line.socket.recv(_READ_BYTES)):
         line.socket.sendall(answer)
-
-
-def _left_s(deadline_s: float) -> float:
-    """Raises TimeoutError if nothing is left."""
-    left_s = deadline_s - time.monotonic()
-    if left_s <= 0:
-        raise TimeoutError
-    return left_s

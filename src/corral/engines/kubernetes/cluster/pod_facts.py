@@ -75,7 +75,6 @@ class PodFacts:
         labels: all of them.
         annotations: those that Corral reads.
         owner: its controller, such as a Job's ReplicaSet.
-        created_at_s: seconds since 1970.
         deleting_at_s: when its grace period ends, once its deletion was requested; None before.
         node: the node to which it was bound; None before.
         scheduler: the name of the scheduler that has to bind it.
@@ -97,7 +96,6 @@ class PodFacts:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     owner: Owner | None
-    created_at_s: float | None
     deleting_at_s: float | None
     node: str | None
     scheduler: str
@@ -133,7 +131,6 @@ def read_pod(item: Mapping[str, Any]) -> PodFacts:
         labels=labels(metadata),
         annotations=annotations(metadata),
         owner=owner(metadata),
-        created_at_s=time_s(metadata.get("creationTimestamp")),
         deleting_at_s=time_s(metadata.get("deletionTimestamp")),
         node=_interned(spec.get("nodeName")),
         scheduler=intern(str(spec.get("schedulerName") or "")),

@@ -1,12 +1,14 @@
 """The nodes of a Kubernetes cluster as a server's nodes, on which jobs run as pods."""
 
 import logging
+import time
 from collections.abc import Mapping
 from functools import partial
 
 from corral.clock import SystemClock
 from corral.config import Settings
 from corral.core.control.watching.patrol import Patrol
+from corral.core.model.errors import CorralError
 from corral.core.model.home import Home
 from corral.core.ports.engine import EngineTraits, Joined, Left
 from corral.core.ports.node import NodeAgent
@@ -19,7 +21,6 @@ from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from corral.engines.kubernetes.cluster.rights import require_namespace, require_rights
 from corral.engines.kubernetes.engine.cluster_feed import ClusterFeed
-from corral.engines.kubernetes.engine.cluster_health import ClusterHealth
 from corral.engines.kubernetes.engine.cluster_launches import ClusterLaunches
 from corral.engines.kubernetes.engine.gpu_readings import LEAST_INTERVAL_S, GpuReadings
 from corral.engines.kubernetes.engine.launches_on_node import DEFAULT_RUNTIME, LaunchesOnNode
@@ -29,11 +30,45 @@ from corral.engines.kubernetes.engine.other_schedulers import OtherSchedulers
 from corral.engines.kubernetes.engine.runtimes import ClusterRuntime
 from corral.engines.kubernetes.inventory.occupants import keep_occupant
 from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
+from corral.engines.kubernetes.pods.names import names_of_server
 from corral.engines.kubernetes.pods.pod_patrol import INTERVAL_S, PodPatrol
 from corral.engines.kubernetes.pods.runtime import PodRuntime
-from corral.engines.kubernetes.pods.server_tag import names_of_server
-from corral.engines.kubernetes.pods.site import PodSite
-from corral.engines.kubernetes.pods.volume_objects import absence
+from corral.engines.kubernetes.pods.site import PodSite, absence
+
+_ASK_S = 3.0
+"""The silence of the watches after which the API server is asked for its version."""
+
+_ANSWER_S = 5.0
+"""Within which it has to answer that."""
+
+
+class _ClusterHealth:
+    """Tells when the known state of a cluster may be old.
+
+    A watch that ended reports its failure at once. A watch on an API server that hangs notices it only late, so the API
+    server is also asked. For one thread alone.
+    """
+
+    def __init__(self, cluster: Cluster, *watches: ObjectWatch) -> None:
+        self._cluster = cluster
+        self._watches = watches
+        self._asked_s = 0.0
+
+    def trouble(self) -> CorralError | None:
+        """Return why the known state may be old, or None. Waits for an answer of the API server if a check is due."""
+        for watch in self._watches:
+            if watch.failure is not None:
+                return watch.failure
+        quiet_s = min(watch.silent_s() for watch in self._watches)
+        if min(quiet_s, time.monotonic() - self._asked_s) < _ASK_S:
+            return None
+        try:
+            self._cluster.version(_ANSWER_S)
+        except CorralError as error:
+            return error
+        self._asked_s = time.monotonic()
+        return None
+
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +130,7 @@ class KubernetesEngine:
         self._others = OtherSchedulers(
             cluster, self._pods, self._book, clock, scheduler=settings.kubernetes.scheduler_name, tag=names.tag
         )
-        health = ClusterHealth(cluster, self._nodes, self._pods)
+        health = _ClusterHealth(cluster, self._nodes, self._pods)
         self.traits = EngineTraits(
             "kubernetes",
             feed=ClusterFeed(self._book, clock, members=self._tell_members, trouble=health.trouble),

@@ -12,7 +12,7 @@ from corral.engines.kubernetes.cluster.amounts import Amounts
 from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
 from corral.engines.kubernetes.cluster.objects import labels, mapping, owner, sequence, text, time_s
 from corral.engines.kubernetes.cluster.pod_facts import ENDED, read_requests
-from corral.engines.kubernetes.inventory.pod_placement import repelled_by
+from corral.engines.kubernetes.inventory.pod_placement_rules import repelled_by
 from corral.untrusted import Unread, guarded
 
 PodName = tuple[str, str]

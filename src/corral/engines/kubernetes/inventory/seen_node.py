@@ -14,8 +14,7 @@ from corral.engines.kubernetes.cluster.node_facts import NodeFacts
 from corral.engines.kubernetes.inventory.devices import devices_of, sick_count, slot_count
 from corral.engines.kubernetes.inventory.occupants import Occupant, PodName
 from corral.engines.kubernetes.inventory.readings.gpu_reading import NO_READINGS, GpuReading, NodeReadings
-from corral.engines.kubernetes.inventory.readings.slot_readings import readings_by_slot
-from corral.engines.kubernetes.inventory.slots import PodClaim, SlotUse, assign
+from corral.engines.kubernetes.inventory.slots import PodClaim, SlotUse, assign, readings_by_slot
 
 MIB = 1024 * 1024
 

@@ -1,4 +1,4 @@
-"""Assigns the slots of a node to pods of others. Pure.
+"""Assigns the slots of a node to pods of others, and readings of GPUs to slots. Pure.
 
 A cluster tells how many devices a pod has, but not which. So pods of others get slots that no job of Corral has. They
 keep their slots as long as possible, so that the display of a device does not change without a reason.
@@ -6,6 +6,9 @@ keep their slots as long as possible, so that the display of a device does not c
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from corral.engines.kubernetes.inventory.occupants import PodName
+from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +74,37 @@ def _sick(slots: int, held: Collection[int], taken: Mapping[int, str], count: in
         return slot in held, slot in taken, slot not in before.sick, -slot
 
     return frozenset(sorted(range(slots), key=rank)[:count])
+
+
+def readings_by_slot(
+    slots: int, holders: Mapping[PodName, Collection[int]], gpus: Sequence[GpuReading]
+) -> dict[int, GpuReading]:
+    """Return the readings by slot. A slot is left out if its reading cannot be determined.
+
+    A reading is matched by its pod: a slot is not a GPU, as the kubelet gives a pod some of the node's GPUs. GPUs of
+    one pod are interchangeable, as are those without a pod: they are matched in the order of their indices.
+
+    Args:
+        slots: the number of slots of the node.
+        holders: the slots of each pod that has some.
+        gpus: the node's readings. A reading whose pod has no slot here counts as one of a free GPU:
+            its exporter may name itself, or a pod that has ended.
+    """
+    ordered = sorted(gpus, key=lambda gpu: gpu.index)
+    by_pod: dict[PodName | None, list[GpuReading]] = {}
+    for gpu in ordered:
+        by_pod.setdefault(gpu.pod if gpu.pod in holders else None, []).append(gpu)
+    taken = {slot for held in holders.values() for slot in held}
+    parts: dict[PodName | None, list[int]] = {pod: sorted(held) for pod, held in holders.items()}
+    if free := [slot for slot in range(slots) if slot not in taken]:
+        parts[None] = free
+    if len(parts) == 1 and by_pod.keys() == {None}:
+        # One pod has the whole node: the readings need not name it.
+        by_pod = dict.fromkeys(parts, ordered)
+    found: dict[int, GpuReading] = {}
+    for pod, own in parts.items():
+        read = by_pod.get(pod, [])
+        # Another number of readings means that some of them do not name their pod, or not yet.
+        if len(read) == len(own):
+            found |= zip(own, read, strict=True)
+    return found

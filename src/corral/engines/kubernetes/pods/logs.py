@@ -21,13 +21,65 @@ from corral.core.ports.node import LogChunk
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.connection import ResponseStream
 from corral.engines.kubernetes.cluster.errors import NoSuchObject
-from corral.engines.kubernetes.pods.log_follower import LogFollower, Opened
 from corral.engines.kubernetes.pods.manifest import CONTAINER
 from corral.engines.kubernetes.pods.own_pods import OwnPods
 from corral.engines.kubernetes.pods.stamped_lines import LogPosition, new_lines
 from corral.engines.kubernetes.pods.state import LaunchedPod
 from corral.host.node.files.job_logs import JobLogs
 from corral.untrusted import Unread, guarded
+
+_CLOSE_S = 1.0
+
+_Opened = Callable[[ResponseStream], None]
+
+
+class _LogFollower:
+    """Follows one log, once. It breaks off if the API server does."""
+
+    def __init__(self, follow: Callable[[_Opened], None]) -> None:
+        """`follow(opened)` reads to the end of the log. It calls `opened` with the stream as soon as it is open."""
+        self._follow = follow
+        self._stream: ResponseStream | None = None
+        self._begun = threading.Event()
+        self._over = threading.Event()
+        self._finishing = False
+        self.saw_the_end = False
+        self._thread = threading.Thread(target=self._run, name="log-follower", daemon=True)
+
+    @property
+    def active(self) -> bool:
+        """Whether it may still read."""
+        return not self._over.is_set()
+
+    def begin(self, wait_s: float) -> None:
+        """Begin, and wait at most `wait_s` until the log's existing text arrives."""
+        self._thread.start()
+        self._begun.wait(wait_s)
+
+    def finish(self, wait_s: float) -> None:
+        """Give it `wait_s` seconds to reach the end of the log, and then break off."""
+        if self._over.wait(wait_s):
+            return
+        self._finishing = True
+        if self._stream is not None:
+            self._stream.close()
+        self._over.wait(_CLOSE_S)
+
+    def _run(self) -> None:
+        try:
+            with suppress(CorralError, OSError):
+                self._follow(self._opened)
+                self.saw_the_end = not self._finishing
+        finally:
+            self._over.set()
+            self._begun.set()
+
+    def _opened(self, stream: ResponseStream) -> None:
+        self._stream = stream
+        self._begun.set()
+        if self._finishing:
+            stream.close()
+
 
 LOOK_S = 0.5
 """The shortest time between two requests for one log."""
@@ -109,7 +161,7 @@ class PodLogs:
         with self._lock:
             if copy.follower is not None or not self._may_follow.acquire(blocking=False):
                 return
-            copy.follower = LogFollower(lambda opened: self._follow(pod, copy, opened, grace_s + TIMEOUT_S))
+            copy.follower = _LogFollower(lambda opened: self._follow(pod, copy, opened, grace_s + TIMEOUT_S))
         copy.follower.begin(wait_s)
 
     def finish(self, pod: LaunchedPod, *, last_try: bool = True) -> bool:
@@ -194,7 +246,7 @@ class PodLogs:
             self._append(pod.launch_id, copy, new_lines(stream.blocks(), copy.position, whole=whole))
         copy.looked_at, copy.complete = now, whole
 
-    def _follow(self, pod: LaunchedPod, copy: "_Copy", opened: Opened, silence_s: float) -> None:
+    def _follow(self, pod: LaunchedPod, copy: "_Copy", opened: _Opened, silence_s: float) -> None:
         try:
             with copy.lock:
                 stream = self._open(pod, copy, time.monotonic(), silence_s=silence_s, follow=True)
@@ -285,4 +337,4 @@ class _Copy:
         self.written = written
         self.looked_at: float | None = None
         self.complete = False
-        self.follower: LogFollower | None = None
+        self.follower: _LogFollower | None = None

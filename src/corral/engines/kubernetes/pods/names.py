@@ -1,10 +1,15 @@
 """Names and labels of pods and services of jobs. They are deterministic, so that nothing runs twice."""
 
 import hashlib
+import os
 import re
+import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+from corral.core.model.errors import BackendFailed
 from corral.core.model.runs.launch import launch_id, member_of
 
 PREFIX = "corral.dev/"
@@ -85,3 +90,25 @@ def label_value(text: str) -> str:
         return cut
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{cut[: _LABEL_LENGTH - 9].rstrip('-_.')}-{digest}" if cut else f"x-{digest}"
+
+
+_TAG_BYTES = 4
+
+
+def names_of_server(file: Path) -> Names:
+    """Return the names of the server of a home, with the tag in the file. The file is made if it is missing.
+
+    The tag belongs to the ledger: with another tag the server would recognize none of the ledger's pods. Raises
+    BackendFailed if the file cannot be read or made, or has no tag.
+    """
+    try:
+        with suppress(FileExistsError):
+            draft = file.with_name(f"{file.name}.{os.getpid()}")
+            draft.write_text(f"{secrets.token_hex(_TAG_BYTES)}\n")
+            try:
+                os.link(draft, file)
+            finally:
+                draft.unlink()
+        return Names(file.read_text().strip())
+    except (OSError, ValueError) as error:
+        raise BackendFailed(f"cannot read the tag of this server's pods in {file}: {error}") from None

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from wsproto.utilities import ProtocolError
 
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.ports.runtime import InnerCommand, InnerOutput
 from corral.engines.kubernetes.cluster.connection import OpenLine
 from corral.engines.kubernetes.cluster.exec_talk import STDERR, STDOUT, ExecTalk, exit_code_of

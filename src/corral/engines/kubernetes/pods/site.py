@@ -1,13 +1,16 @@
 """A site's rules for the pods of jobs. Implements `corral.core.ports.containers.Containers`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from corral.core.model.errors import Forbidden, Refused
+from corral.core.model.errors import CorralError, Forbidden, Refused
 from corral.core.model.jobs.container import Container, Volume, VolumeKind, is_below
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.placement_rules import Toleration
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.errors import NoSuchObject
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_resource
+from corral.engines.kubernetes.cluster.resource import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, ResourceType
 from corral.engines.kubernetes.pods.template import Allowed, read_template, tolerations_of
 
 
@@ -104,3 +107,30 @@ class PodSite:
     def _shown(self) -> str:
         paths = f"allowed are {', '.join(self.host_paths)}" if self.host_paths else "it allows none"
         return f"{paths} (kubernetes.host_paths); a volume of the cluster is pvc/NAME:PATH"
+
+
+LOOK_S = 2.0
+"""A submission waits no longer for the API server's answer."""
+
+_OBJECTS: Mapping[VolumeKind, ResourceType] = {
+    VolumeKind.CLAIM: PERSISTENT_VOLUME_CLAIMS,
+    VolumeKind.CONFIG_MAP: CONFIG_MAPS,
+    VolumeKind.SECRET: SECRETS,
+}
+
+
+def absence(cluster: Cluster, volume: Volume) -> str | None:
+    """Return the object that the volume needs and that is missing, such as "Secret keys in namespace jobs".
+
+    None if it exists, or if the check is forbidden or unanswered: the pod's events tell later.
+    """
+    resource = _OBJECTS.get(volume.kind)
+    if resource is None:
+        return None
+    try:
+        cluster.get(resource, volume.source, cluster.namespace, timeout_s=LOOK_S)
+    except NoSuchObject:
+        return f"{resource.kind} {volume.source} in namespace {cluster.namespace}"
+    except CorralError:
+        return None
+    return None

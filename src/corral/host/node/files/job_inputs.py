@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 from corral.core.model.errors import BackendFailed, Refused
-from corral.core.model.jobs.terminal import MOST_CELLS, TerminalSize
+from corral.core.model.jobs.input import MOST_CELLS, TerminalSize
 from corral.core.model.runs.launch import checked_launch_id
 from corral.core.ports.node import InputTaken
 from corral.host.runtimes.process.output.job_input import (

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from corral.core.model.errors import BackendFailed, Refused
-from corral.core.model.jobs.terminal import MOST_CELLS, TerminalSize
+from corral.core.model.jobs.input import MOST_CELLS, TerminalSize
 from corral.core.model.runs.launch import checked_launch_id
 from corral.core.ports.node import ExecOutput, InputTaken
 from corral.core.ports.runtime import Execution, InnerCommand

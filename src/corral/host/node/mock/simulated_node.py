@@ -7,8 +7,8 @@ from corral.clock import Clock
 from corral.core.model.answers.devices import SlicePlan
 from corral.core.model.devices.device import DeviceSample, Node
 from corral.core.model.errors import NodeUnreachable
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.notification import Notification
-from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.model.runs.launch import Launch, LaunchPhase
 from corral.core.ports.host import Credentials, FileQuery
 from corral.core.ports.node import (

@@ -2,7 +2,7 @@
 
 container_runtime   implements the core's runtime: a launch is a process with a supervisor, and it runs a *runner*
 runner              the program of one launch: makes the container, copies its output, ends as it ends
-body                the request to Docker, made from a launch. Pure
+container_request   the request to Docker, made from a launch. Pure
 site                the site's limits on jobs' containers. Pure
 records             the files that server and runner exchange about one container
 daemon_calls        calls to the Docker daemon, which may be restarted under them

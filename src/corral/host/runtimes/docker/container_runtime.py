@@ -23,8 +23,8 @@ from corral.core.model.jobs.job import ProcessIdentity
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, Lineage, log_mark
 from corral.core.ports.runtime import Execution, InnerCommand
 from corral.host.runtimes.docker.after_end import Found, ended_report, own_exit_code
-from corral.host.runtimes.docker.body import body_of
 from corral.host.runtimes.docker.container_name import container_name
+from corral.host.runtimes.docker.container_request import body_of
 from corral.host.runtimes.docker.records import ContainerRecords, HostUser, OrderedDevice, RunnerOrders, RunnerState
 from corral.host.runtimes.docker.site import DockerSite
 from corral.host.runtimes.process.process_launches import ProcessLaunches

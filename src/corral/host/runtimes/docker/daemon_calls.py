@@ -94,7 +94,7 @@ class Daemon:
 
     def running(self, tag: str) -> list[str]:
         """The names of the containers of the server with this tag that have not ended."""
-        from corral.host.runtimes.docker.body import SERVER
+        from corral.host.runtimes.docker.container_request import SERVER
 
         with _told():
             found = self._api.containers(filters={"label": f"{SERVER}={tag}"})

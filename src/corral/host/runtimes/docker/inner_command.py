@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from corral.host.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnreachable
-from corral.host.runtimes.docker.plain_words import explained
+from corral.host.runtimes.docker.explained_errors import explained
 from corral.host.runtimes.process.ending.killing import signal_listed
 from corral.host.runtimes.process.procfs import LocalProcess, descendants
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from corral.core.model.jobs.job import ProcessIdentity
-from corral.host.runtimes.docker.body import cdi_devices, mount, with_devices
+from corral.host.runtimes.docker.container_request import cdi_devices, mount, with_devices
 from corral.host.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnreachable, patiently, process
+from corral.host.runtimes.docker.explained_errors import FAILED, explained
 from corral.host.runtimes.docker.opened_volumes import NotShown, release, stage, wanted_of
 from corral.host.runtimes.docker.output import OutputCopy
-from corral.host.runtimes.docker.plain_words import FAILED, explained
 from corral.host.runtimes.docker.pulling import ImageMissing, get_image
 from corral.host.runtimes.docker.records import ContainerRecords, Fault, RunnerOrders, RunnerState
 from corral.host.runtimes.process.procfs import boot_id, start_ticks

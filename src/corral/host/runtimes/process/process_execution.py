@@ -10,14 +10,14 @@ import array
 import fcntl
 import os
 import socket
+import termios
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from corral.core.model.errors import BackendFailed
-from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.ports.runtime import InnerCommand, InnerOutput
-from corral.host.runtimes.process.output.pseudo_terminal import open_terminal, resize
 from corral.unix_peer import peer_of
 
 SOCKET = "exec"
@@ -154,7 +154,7 @@ class ProcessExecution:
             self._close_all()
 
     def _make_terminal(self, size: TerminalSize, owner: tuple[int, int] | None) -> None:
-        ours, theirs = open_terminal(size.rows, size.columns, -1 if owner is None else owner[0])
+        ours, theirs = _open_terminal(size.rows, size.columns, -1 if owner is None else owner[0])
         self._open, self._theirs = [ours], [theirs] * 3
         self._input, self._output, self._error = ours, ours, -1
 
@@ -230,3 +230,35 @@ def _end_of(said: bytes) -> InnerOutput | None:
         case "failed":
             return InnerOutput(0, exit_code=_FAILED if int(code) < 0 else int(code), message=message)
     return InnerOutput(0, exit_code=_KILLED, message="it was ended with its job")
+
+
+# Not in the standard library: input is UTF-8, so that one backspace erases one character.
+_IUTF8 = 0o40000
+
+
+def _open_terminal(rows: int, columns: int, uid: int) -> tuple[int, int]:
+    """The agent's end, which does not block, and the command's, which its user `uid` (-1: the server's) may open.
+
+    Raises OSError if the machine has no (more) terminals.
+    """
+    ours, programs = os.openpty()
+    try:
+        os.set_blocking(ours, False)
+        # No other user may write to it, as wall(1) and write(1) do to most terminals.
+        os.fchmod(programs, 0o600)
+        if uid != -1:
+            os.fchown(programs, uid, -1)
+        modes = termios.tcgetattr(programs)
+        modes[0] |= _IUTF8
+        termios.tcsetattr(programs, termios.TCSANOW, modes)
+        resize(ours, rows, columns)
+    except BaseException:
+        os.close(ours)
+        os.close(programs)
+        raise
+    return ours, programs
+
+
+def resize(terminal: int, rows: int, columns: int) -> None:
+    """Set its size; the programs in its foreground get SIGWINCH."""
+    termios.tcsetwinsize(terminal, (rows, columns))

@@ -17,14 +17,13 @@ from corral.host.runtimes.process.cgroups.job_cgroups import JobCgroups
 from corral.host.runtimes.process.ending.killing import kill_with_supervisor, main_pids
 from corral.host.runtimes.process.ending.leftovers import LeftoverKiller
 from corral.host.runtimes.process.ending.removal import remove_tree
-from corral.host.runtimes.process.limits import lowered
 from corral.host.runtimes.process.process_execution import ProcessExecution, connect_keeper
 from corral.host.runtimes.process.procfs import LocalProcess, descendants_of
 from corral.host.runtimes.process.records import claimed_list
 from corral.host.runtimes.process.records.claim import Claim
 from corral.host.runtimes.process.records.evidence import supervisors
 from corral.host.runtimes.process.records.launch_records import CLAIMED_LIST, Exit, LaunchRecords
-from corral.host.runtimes.process.records.launch_spec import LAUNCH_ID, LaunchError, LaunchSpec
+from corral.host.runtimes.process.records.launch_spec import LAUNCH_ID, LaunchError, LaunchSpec, lowered_limits
 from corral.host.runtimes.process.records.still_running import tag_of
 from corral.host.runtimes.process.records.verification import LaunchVerifier
 from corral.host.runtimes.process.watcher import Watcher
@@ -171,7 +170,7 @@ class ProcessLaunches:
         """
         launch_id = launch.launch_id
         records = self._verifier.records(launch_id)
-        rlimits, lines = lowered(launch.rlimits)
+        rlimits, lines = lowered_limits(launch.rlimits)
         try:
             limits = self._cgroups.prepare(launch_id, launch.cpu_milli, launch.host_memory_mib)
         except OSError as error:

@@ -1,4 +1,4 @@
 """The output and the input of jobs.
 
-Start with `log_notes`.
+Start with `log_marks`.
 """

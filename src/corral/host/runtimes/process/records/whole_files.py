@@ -33,10 +33,10 @@ def temporary_beside(path: str) -> str:
     return f"{path}.{os.getpid()}.{time.monotonic_ns()}"
 
 
-def open_regular(path: str, flags: int, mode: int = 0o600) -> int:
+def open_regular(path: str, flags: int) -> int:
     """A descriptor of the file. Raises OSError, also if it is anything but a regular file."""
     # Without waiting, because the other end of a fifo may never be opened.
-    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)

@@ -5,6 +5,7 @@ them.
 """
 
 import json
+import selectors
 import socket
 import struct
 from collections.abc import Iterator
@@ -85,3 +86,12 @@ class Frames:
             payload = bytes(self._data[_FRAME.size : _FRAME.size + length])
             del self._data[: _FRAME.size + length]
             yield kind, payload
+
+
+def serve(selector: selectors.BaseSelector, timeout_s: float | None) -> None:
+    """Wait for ready descriptors and call their data, except for descriptors that an earlier call of the round has
+    dropped.
+    """
+    for key, _ in selector.select(timeout_s):
+        if selector.get_map().get(key.fd) is key:
+            key.data()

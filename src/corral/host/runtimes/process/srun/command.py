@@ -10,8 +10,8 @@ import sys
 import time
 from typing import NamedTuple, NoReturn
 
-from corral.host.runtimes.process.srun import channel, loop
-from corral.host.runtimes.process.srun.layout import (
+from . import channel
+from .layout import (
     Task,
     common_file,
     devices_of,
@@ -20,8 +20,8 @@ from corral.host.runtimes.process.srun.layout import (
     lay_out,
     members_of,
 )
-from corral.host.runtimes.process.srun.options import BadUsage, Options, parse
-from corral.host.runtimes.process.srun.tasks import TaskEnd, Tasks, TaskSpec
+from .options import BadUsage, Options, parse
+from .tasks import TaskEnd, Tasks, TaskSpec
 
 _USAGE = 1
 _LOST = 1
@@ -118,7 +118,7 @@ class JobStep:
         self._begin_here()
         while self._left:
             timeout = None if self._kill_at is None else max(0.0, self._kill_at - time.monotonic())
-            loop.serve(self._selector, timeout)
+            channel.serve(self._selector, timeout)
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 self._kill_at = None
                 self._signal(signal.SIGKILL)

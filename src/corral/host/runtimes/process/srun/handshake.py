@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import os
 
-from corral.host.runtimes.process.srun.channel import RANK, Broken
+from .channel import RANK, Broken
 
 NONCE_BYTES = 16
 PROOF_BYTES = 32

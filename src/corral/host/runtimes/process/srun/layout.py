@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from corral.host.runtimes.process.srun.options import BadUsage, Options
+from .options import BadUsage, Options
 
 _PLACEHOLDER = re.compile(r"%(\d{0,2})([%jJAaxsNnt])")
 _OF_A_TASK = re.compile(r"(?:^|[^%])(?:%%)*%\d{0,2}[Nnt]")

@@ -13,10 +13,10 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from corral.host.runtimes.process.srun import channel, handshake, loop
-from corral.host.runtimes.process.srun.layout import devices_of, devices_variable
-from corral.host.runtimes.process.srun.options import BadUsage
-from corral.host.runtimes.process.srun.tasks import TaskEnd, Tasks, TaskSpec
+from . import channel, handshake
+from .layout import devices_of, devices_variable
+from .options import BadUsage
+from .tasks import TaskEnd, Tasks, TaskSpec
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
@@ -126,7 +126,7 @@ class _Step:
         self._selector.register(self._line, selectors.EVENT_READ, self._read)
         while not self._begun or self._tasks.left:
             timeout = None if self._kill_at is None else max(0.0, self._kill_at - time.monotonic())
-            loop.serve(self._selector, timeout)
+            channel.serve(self._selector, timeout)
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 self._tasks.signal(signal.SIGKILL)
                 self._kill_at = time.monotonic() + _GRACE_S

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NoReturn
 
-from corral.host.runtimes.process.srun import channel, handshake, loop
-from corral.host.runtimes.process.srun.tasks import CANNOT_RUN, NOT_FOUND
+from . import channel, handshake
+from .tasks import CANNOT_RUN, NOT_FOUND
 
 _HELLO_S = 10.0
 _LISTEN_S = 10.0
@@ -102,7 +102,7 @@ class Introductions:
 
         self._selector.register(script, selectors.EVENT_READ, ended)
         while not over:
-            loop.serve(self._selector, _HELLO_S if self._strangers else None)
+            channel.serve(self._selector, _HELLO_S if self._strangers else None)
             for stranger, since in tuple(self._strangers.items()):
                 if time.monotonic() - since > _HELLO_S:
                     self._drop(stranger)
