@@ -190,7 +190,7 @@ def test_status_names_the_pod_that_has_a_device_and_says_where_nothing_reads_it(
         DeviceRow(uuid="n.gpu-1", index=1, name="NVIDIA A100", state="free", metered=False),
     ]
     assert status_lines(ServerInfo(node="n"), devices)[1:] == [
-        "these GPUs have no readings: who has them is known, not their use and memory",
+        "these GPUs have no readings: their jobs are known, but not their utilization and memory",
         "[0] A100 |   ?'C,   ? % |     ? /     ? MB | in_use",
         "      pod ml/train-x7k (Job/train)",
         "[1] A100 |   ?'C,   ? % |     ? /     ? MB | free",

@@ -90,7 +90,9 @@ def test_what_waits_takes_no_command(world: Inside) -> None:
     assert world.told() == []
 
 
-@pytest.mark.parametrize(("kind", "said"), [(JobKind.RESERVE, "`corral run"), (JobKind.ADOPT, "has started alone")])
+@pytest.mark.parametrize(
+    ("kind", "said"), [(JobKind.RESERVE, "`corral run"), (JobKind.ADOPT, "only inside jobs that Corral has started")]
+)
 def test_what_corral_did_not_start_takes_no_command(world: Inside, kind: JobKind, said: str) -> None:
     world.add(kind=kind)
     with pytest.raises(Conflict, match=said):

@@ -85,7 +85,7 @@ def test_why_of_a_gang_names_the_best_node_for_the_member_that_does_not_fit() ->
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     plan = Planner(view).plan(T0)
     told = explain(view, view.jobs["2"], WaitIndex(plan, view).of(view.jobs["2"]), T0, plan=plan)
-    assert "it needs 2 times 8 GPUs; for the next member best is" in told.sentence
+    assert "it needs 2 times 8 GPUs; the best node for the next member is" in told.sentence
 
 
 def test_why_says_so_when_no_node_takes_anything() -> None:

@@ -31,7 +31,7 @@ def test_sound_settings_are_sound() -> None:
         ([Project("p", user_weights=(("al", 0.0),))], "project p: the weight of al is 0; it must be above 0"),
         (
             [Project("p", users=("alice",), user_weights=(("alise", 2.0),))],
-            "project p: alise has a weight in it and is not in it; did you mean 'alice'?",
+            "project p: alise has a weight in it but is not a member; did you mean 'alice'?",
         ),
         ([Queue("a", quota=Quota(devices=-1))], "queue a: its limit devices is -1; the least is 0"),
         (
@@ -69,6 +69,6 @@ def test_queues_in_a_circle_are_found_and_do_not_hang() -> None:
 
 def test_borrowing_needs_somebody_beside_and_a_share_of_its_own() -> None:
     assert found(Queue("a", quota=Quota(borrow_milli=5))) == (
-        "queue a: it may borrow, but without a parent there is nobody beside it to lend",
-        "queue a: it may borrow above a share that is not limited; give it one",
+        "queue a: it may borrow, but it has no parent, so no other queue can lend to it",
+        "queue a: it may borrow, but its quota of GPUs is not limited; limit it",
     )

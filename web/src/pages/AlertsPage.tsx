@@ -268,7 +268,7 @@ function SilenceLine({ silence }: { silence: Silence }) {
             type="button"
             className="button"
             disabled={end.isPending}
-            title="What it kept back and still fires is told"
+            title="Messages about its alerts that are still active are sent then"
             onClick={() => end.mutate()}
           >
             End<span className="only-read-aloud"> silence {silence.id}</span>

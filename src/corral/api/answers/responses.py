@@ -44,7 +44,7 @@ def gives_log(media_type: str, schema: Mapping[str, Any]) -> dict[int | str, Any
     return {
         **gives(None),
         200: {"description": "The log; with `follow` an event for each line.", "content": text},
-        204: {"description": "Nothing: a browser comes back after the end of what it followed."},
+        204: {"description": "No content: the stream that a browser follows has ended, and it does not reconnect."},
     }
 
 

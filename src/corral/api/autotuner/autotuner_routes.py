@@ -76,14 +76,14 @@ async def describe_task(request: Request, context: RequestContext, task_id: str)
 
 @router.delete("/tasks/{task_id}", answers=gives_nothing("The task is gone."))
 async def delete(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Forget a task that does not run, and its experiments."""
+    """Delete a task that does not run, and its experiments."""
     await on_worker(_tasks(request).delete, task_id, context.caller)
     return Response(status_code=204)
 
 
 @router.post("/tasks/{task_id}/start", answers=gives(AutotunerTask))
 async def start(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Have a task begin. One that failed or was cancelled goes on where it was."""
+    """Start a task. A task that failed or was cancelled continues where it was."""
     return await _acted(request, context.caller, task_id, _tasks(request).start)
 
 
@@ -95,13 +95,13 @@ async def cancel(request: Request, context: RequestContext, task_id: str) -> Res
 
 @router.post("/tasks/{task_id}/restart", answers=gives(AutotunerTask))
 async def restart(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Forget the experiments of a task that does not run, and begin anew."""
+    """Delete the experiments of a task that does not run, and start it again."""
     return await _acted(request, context.caller, task_id, _tasks(request).restart)
 
 
 @router.post("/tasks/{task_id}/clear", answers=gives(AutotunerTask))
 async def clear(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Forget the experiments of a task that does not run."""
+    """Delete the experiments of a task that does not run."""
     return await _acted(request, context.caller, task_id, _tasks(request).clear)
 
 

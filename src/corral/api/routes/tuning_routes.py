@@ -66,7 +66,7 @@ async def delete(request: Request, context: RequestContext, task_id: str) -> Res
 
 @router.post("/tasks/{task_id}/start", answers=gives(TaskRow))
 async def start(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Have a task begin. One that failed or was cancelled goes on where it was."""
+    """Start a task. A task that failed or was cancelled continues where it was."""
     return await answer(_tasks(request).start, task_id, context.caller)
 
 
@@ -78,13 +78,13 @@ async def cancel(request: Request, context: RequestContext, task_id: str) -> Res
 
 @router.post("/tasks/{task_id}/restart", answers=gives(TaskRow))
 async def restart(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Forget the experiments of a task that does not run, and begin anew."""
+    """Delete the experiments of a task that does not run, and start it again."""
     return await answer(_tasks(request).restart, task_id, context.caller)
 
 
 @router.post("/tasks/{task_id}/clear", answers=gives(TaskRow))
 async def clear(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Forget the experiments of a task that does not run."""
+    """Delete the experiments of a task that does not run."""
     return await answer(_tasks(request).clear, task_id, context.caller)
 
 

@@ -53,7 +53,7 @@ class AlertsTestCommand(DeclaredCommand, runs="site.alerts.try_channel", example
 class AlertsUnsilenceCommand(
     DeclaredCommand, runs="site.alerts.unsilence", examples=("corral alerts unsilence 91ab03c4",)
 ):
-    """End a silence. What it kept back and still fires is told."""
+    """End a silence. Messages about its alerts that are still active are sent then."""
 
     silence_id: str = text(metavar="ID", help="Its id in `corral alerts silences`.", required=True)
     json: bool = flag("--json", help="Print JSON.")
@@ -74,9 +74,9 @@ class AlertsCommand(
         "corral alerts silence node=gpu-07 --for 2h",
     ),
 ):
-    """List the alerts that fire; acknowledge and silence them."""
+    """List active alerts; acknowledge and silence them."""
 
-    history: bool = flag("--all", "-a", "--history", help="Also the last that are over (of 7 days, 500 at most).")
+    history: bool = flag("--all", "-a", "--history", help="Also resolved alerts of the last 7 days (at most 500).")
     json: bool = flag("--json", help="Print JSON.")
 
 
@@ -94,9 +94,9 @@ class ChannelsSetCommand(
         "corral channels set < url-file",
     ),
 ):
-    """Set the URL through which you are told. It is asked for, or read from standard input.
+    """Set the URL for messages to you. The command asks for it, or reads it from standard input.
 
-    It is no argument, because other users can see the arguments of commands.
+    The URL is not an argument, because other users can see the arguments of commands.
     """
 
     json: bool = flag("--json", help="Print JSON.")
@@ -117,7 +117,7 @@ class ChannelsTestCommand(
 
 
 class ChannelsRemoveCommand(DeclaredCommand, runs="site.channels.remove", examples=("corral channels remove",)):
-    """Forget your channel."""
+    """Remove your channel."""
 
 
 class ChannelsCommand(
@@ -130,4 +130,4 @@ class ChannelsCommand(
     },
     examples=("corral channels set < url-file",),
 ):
-    """Set where you are told of your jobs, and try it."""
+    """Set the channel for messages about your jobs, and test it."""

@@ -73,8 +73,8 @@ def test_gangs_are_named_by_annotations_pod_groups_and_jobsets() -> None:
 @pytest.mark.parametrize(
     ("annotations", "spec", "words"),
     [
-        ({"gpu-fraction": "0.5"}, {}, "gpu-fraction: Corral binds pods with whole GPUs alone"),
-        ({"gpu-memory": "2000"}, {}, "gpu-memory: Corral binds pods with whole GPUs alone"),
+        ({"gpu-fraction": "0.5"}, {}, "gpu-fraction: Corral binds only pods with whole GPUs"),
+        ({"gpu-memory": "2000"}, {}, "gpu-memory: Corral binds only pods with whole GPUs"),
         ({"corral.dev/gang": "g"}, {}, "corral.dev/gang: it needs corral.dev/gang-size"),
         ({"corral.dev/gang-size": "2"}, {}, "corral.dev/gang-size: it needs corral.dev/gang"),
         ({"corral.dev/gang": "g", "corral.dev/gang-size": "0"}, {}, "0 is no size of a gang"),
@@ -268,7 +268,7 @@ def test_a_pod_that_says_another_size_of_a_gang_is_refused_and_does_not_make_it_
     )
     assert gangs.add(first, 3) is None
     assert gangs.add(second, 3) is None
-    with pytest.raises(Refused, match="must say the same size of it, and p0 says another"):
+    with pytest.raises(Refused, match="must give the same size, and p0 gives another"):
         gangs.add(other, 2)
     assert gangs.add(third, 3) == (first, second, third)
 

@@ -127,7 +127,7 @@ def test_what_ended_a_container_is_said_in_words(state: dict[str, Any], code: in
             },
             r"Kubernetes ended its pod on gpu-01 \(PreemptionByScheduler: by x\)",
         ),
-        (terminated(137, "ContainerStatusUnknown"), {}, "nobody knows how it ended"),
+        (terminated(137, "ContainerStatusUnknown"), {}, "its end is unknown"),
         (RUNNING, {"reason": "NodeLost", "phase": "Failed", "message": "gone"}, "has ended .NodeLost: gone"),
     ],
 )

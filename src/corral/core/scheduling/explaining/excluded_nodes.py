@@ -46,7 +46,7 @@ def _reason(view: View, request: Request, name: str, neighbours: Neighbours) -> 
     if taint is not None:
         return f"{{nodes}} {{have}} a taint that it does not tolerate: {taint}"
     if node.most_members is not None and len(members_on(view, name)) >= node.most_members:
-        return "{nodes} {have} as many pods as may run there"
+        return "{nodes} {have} no room for another pod"
     misfit = neighbours.misfit(request, name)
     return None if misfit is None else neighbour_clause(request, misfit)
 
@@ -59,9 +59,9 @@ def neighbour_clause(request: Request, misfit: Misfit) -> str:
     """A clause on the running jobs that rule out a node, with the placeholders {nodes} and {have}."""
     assert misfit.cause in NEIGHBOUR_CAUSES, "only these are about neighbours"
     if misfit.cause is Cause.AFFINITY:
-        return "{nodes} {have} nothing running that it must be with"
+        return "{nodes} {have} no running job that it must be with"
     if misfit.cause is Cause.SPREAD:
         return f"{{nodes}} {{have}} already more of its kind than others, by more than {misfit.wanted}"
     if request.avoid_jobs:
-        return f"{{nodes}} {{have}} {', '.join(request.avoid_jobs)} running, which it must not meet"
-    return "{nodes} {have} something running that must not meet it"
+        return f"{{nodes}} {{have}} {', '.join(request.avoid_jobs)} running, which must not share a node with it"
+    return "{nodes} {have} a running job that must not share a node with it"

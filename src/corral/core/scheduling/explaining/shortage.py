@@ -36,7 +36,7 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
     if node is None:
         return f"{need}; no node is in the cluster now" if not view.nodes else f"{need}; no node has that free"
     # Members of a gang that fit are placed first: the misfit is of the first one that does not.
-    here = "for the next member best is" if request.gang_size > 1 else "best is"
+    here = "the best node for the next member is" if request.gang_size > 1 else "the best node is"
     here = node.name if len(view.nodes) == 1 else f"{here} {node.name}, which"
     if misfit.cause is Cause.CPU:
         has = f"{count_of_cpus(max(0, misfit.available))} of {count_of_cpus(node.cpu_milli)} free"
@@ -49,7 +49,7 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
         return f"{need}; {here} has {has}"
     excluded = excluded_nodes(view, request)
     if misfit.cause is Cause.ANTI_AFFINITY and request.rules is None and request.avoid_jobs:
-        return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which it must not meet"
+        return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which must not share a node with it"
     if excluded is not None and misfit.cause in _CAUSES_OF_RULES:
         return f"{need}; {excluded}"
     if misfit.cause in NODE_CAUSES:
@@ -139,7 +139,7 @@ def _blocked(view: View, device: Device, state: DeviceState, now: float) -> str:
         users = [str(condition.pod)] if condition.pod is not None else _users(condition)
         since = condition.strangers_since
         started = "" if since is None else f" for {format_duration(now - since)}"
-        verb = "in use by" if state is DeviceState.IN_USE else "with memory held, unused, by"
+        verb = "in use by" if state is DeviceState.IN_USE else "unused, but with memory held by"
         return f"{verb} {', '.join(users) or 'somebody'}{started}, not started by Corral"
     reason = condition.reason(state)
     return state.value.replace("_", " ") + (f" ({reason})" if reason else "")
@@ -172,4 +172,4 @@ def _frees(view: View, request: Request, now: float) -> str | None:
     if not ends:
         return None
     end, _, job, count = min(ends, key=lambda item: item[:2])
-    return f"{job_called(job)} gives back {count} within {format_duration(end - now)} (its time limit)"
+    return f"{job_called(job)} frees {count} within {format_duration(end - now)} (its time limit)"

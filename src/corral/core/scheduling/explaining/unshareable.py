@@ -28,7 +28,7 @@ def sharing_lack(nodes: Sequence[Sequence[Device]], request: Request) -> str | N
         means = sorted({device.means.value for device in plain})
         return f"--share: no {such} is shared by {request.means}; they are: {', '.join(means)}"
     if request.means is Means.EXCLUSIVE and all(device.replica for device in plain):
-        return f"--share: the cluster has several jobs share every {such}, so that none has one alone"
+        return f"--share: the cluster shares every {such} among several jobs, so no job gets one alone"
     if request.whole:
         return None
     if all(device.means in (Means.EXCLUSIVE, Means.MIG) for device in plain):
@@ -62,7 +62,7 @@ def _split_lack(nodes: Sequence[Sequence[Device]], split_milli: int) -> str | No
     if split_milli <= most * MILLI_PER_DEVICE:
         return None
     if any(device.means is not Means.TIMESLICE for node in plain for device in node):
-        shared = f"only what is shared by timeslice is split, and that is {count_of(most, 'GPU')}"
+        shared = f"only GPUs shared by timeslice are split: {count_of(most, 'GPU')}"
         gpus = count_of(max(1, most), "GPU")
         return f"no node has so much to split ({shared}); the most you can ask for is {gpus}, or whole ones"
     return f"no node has so much; the most you can ask for is {count_of(most, 'GPU')} on one node"

@@ -69,7 +69,7 @@ class ClusterNodeAgent:
 
     def news(self, after: int, timeout_s: float) -> News:
         """Raises Refused: the feed of the cluster reports the changes of its nodes."""
-        raise Refused(f"node {self._name} is not asked for its news: the feed of its cluster tells them")
+        raise Refused(f"node {self._name} is not polled: its cluster reports changes by itself")
 
     def ready(self, uuids: tuple[str, ...]) -> Readiness:
         self._refuse_before_reconciliation()
