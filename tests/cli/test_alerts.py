@@ -29,7 +29,7 @@ def test_alerts_are_a_table_that_fits_a_terminal_and_say_who_takes_care(monkeypa
         "GPU 3: temperature_c is",
         "(acknowledged by root) ",
         "(silenced) GPU 3:",
-        "over: GPU 3: temperatur",
+        "resolved: GPU 3:",
         "job 1 (\\x1b[2J) of x:",
     ]
     assert lines[-1] == "and 7 more alerts of rule temperature"

@@ -79,7 +79,7 @@ def test_keys_without_an_effect_are_listed(path: Path) -> None:
             "line 1: allocation.strategy dynamic sets",
         ),
         ("pools:\n- {name: a, gpus: 0, users: x}\n- {name: b, gpus: 0, users: y}\n", "line 3: pool b: "),
-        ("pools:\n- {name: a, users: x}\n- {name: b, users: y}\n", "line 3: pools a and b all have the"),
+        ("pools:\n- {name: a, users: x}\n- {name: b, users: y}\n", "line 3: pools a and b all get the"),
         (
             "max_temperature: 90\nplacement: packed\n",
             "line 2: placement: there is no score 'packed'; did you mean 'pack'",

@@ -465,7 +465,7 @@ NCCL = [
         "pytorch/pytorch#38702, May 2020",
         "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:410, unhandled system error, NCCL "
         "version 2.4.8",
-        "NCCL failed with a system error, of sockets or shared memory; --env NCCL_DEBUG=INFO tells which; a full "
+        "NCCL failed with a system error, of sockets or shared memory; --env NCCL_DEBUG=INFO shows which; a full "
         "/dev/shm is one",
     ),
     Recorded(
@@ -591,7 +591,7 @@ HOST = [
     Recorded(
         "CPython 3.12",
         "PermissionError: [Errno 13] Permission denied: '/data/private/x.bin'",
-        "the job's user may not open /data/private/x.bin; `ls -ld /data/private/x.bin` on the node tells who may",
+        "the job's user may not open /data/private/x.bin; `ls -ld /data/private/x.bin` on the node shows who may",
     ),
     Recorded(
         "pytorch/pytorch, alloc_cpu.cpp",

@@ -49,7 +49,7 @@ def test_a_condition_is_judged_and_unknown_where_it_depends_on_what_is_not_known
         ("(temperature_c > 85", "a closing parenthesis is missing"),
         ("model > 'a' and temperature_c > 1", "model is no number; compare it with == or !="),
         ("model == 85", "compared with quoted text"),
-        ("model == 'H100'", "judges no number"),
+        ("model == 'H100'", "compares no number"),
         ("", "a series is missing"),
         ("__import__('os').system('x') > 1", "character 17: "),
         ("(" * 30 + "temperature_c > 1" + ")" * 30, "more than 20 parentheses"),

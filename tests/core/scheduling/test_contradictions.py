@@ -25,7 +25,7 @@ def test_sound_settings_are_sound() -> None:
     ("things", "words"),
     [
         ([Queue("a", "sfj")], "queue a: there is no policy 'sfj'; did you mean 'sjf'?"),
-        ([Queue("a", parent="b")], "queue a: its parent 'b' is not there; known: a"),
+        ([Queue("a", parent="b")], "queue a: its parent 'b' does not exist; known: a"),
         ([Queue("a", weight=0)], "queue a: its weight is 0; it must be above 0"),
         ([Project("p", weight=-1.5)], "project p: its weight is -1.5; it must be above 0"),
         ([Project("p", user_weights=(("al", 0.0),))], "project p: the weight of al is 0; it must be above 0"),
@@ -57,7 +57,7 @@ def test_each_contradiction_has_its_sentence(things: list[Any], words: str) -> N
 def test_a_pool_is_of_projects_that_are_there_where_the_site_has_set_up_any() -> None:
     pool = Pool("x", ("G",), projects=("nlq", "default"))
     assert found(pool) == ()
-    assert found(Project("nlp"), pool) == ("pool x: its project 'nlq' is not there; did you mean 'nlp'?",)
+    assert found(Project("nlp"), pool) == ("pool x: its project 'nlq' does not exist; did you mean 'nlp'?",)
 
 
 def test_queues_in_a_circle_are_found_and_do_not_hang() -> None:

@@ -64,7 +64,7 @@ def _free_of(devices: Sequence[DeviceRow]) -> str:
     return f"{sum(device.state == 'free' for device in given)} of {len(given)} GPUs free"
 
 
-UNMETERED = "these GPUs have no readings: their jobs are known, but not their utilization and memory"
+UNMETERED = "these GPUs have no readings: only their jobs are known, not use and memory"
 
 
 def _unmetered(devices: Sequence[DeviceRow]) -> bool:

@@ -88,7 +88,7 @@ def test_what_the_settings_mean_is_told_again_once_nodes_that_came_or_went_have_
     )
     assert caplog.messages == [
         unclear,
-        "no longer so: cluster.total_gpus expects 8 GPUs, but there are 4",
+        "resolved: cluster.total_gpus expects 8 GPUs, but there are 4",
     ]
     site.look_at_nodes()
     assert len(caplog.messages) == 2

@@ -79,21 +79,21 @@ PART = "pools: [{name: reserved, users: [alice]}]"
 @pytest.mark.parametrize(
     ("text", "says", "line"),
     [
-        ("allocation: {strategy: hybrid, reserved_ratio: 0.3}\n", "reserved_ratio 0.3 sets nothing apart yet", PART),
+        ("allocation: {strategy: hybrid, reserved_ratio: 0.3}\n", "reserved_ratio 0.3 has no effect yet", PART),
         (
             "allocation: {strategy: hybrid}\nprojects: [{name: nlp}]\n",
-            "reserved_ratio 0.3 sets nothing apart yet",
+            "reserved_ratio 0.3 has no effect yet",
             "pools: [{name: reserved, projects: [nlp]}]",
         ),
-        ("allocation: {reserved_ratio: 0.5}\n", "reserved_ratio 0.5 sets nothing apart yet", PART),
+        ("allocation: {reserved_ratio: 0.5}\n", "reserved_ratio 0.5 has no effect yet", PART),
         (
             "allocation: {strategy: static}\n",
-            "strategy static gives no GPUs to anybody yet",
+            "strategy static has no effect yet",
             "pools: [{name: reserved, gpus: [a:0], users: [alice]}]",
         ),
         (
             "allocation: {reserved_ratio: 0.5}\npools:\n- {name: reserved, gpus: ['a:1'], users: [bob]}\n",
-            "reserved_ratio 0.5 sets nothing apart yet",
+            "reserved_ratio 0.5 has no effect yet",
             "- {name: reserved-2, users: [alice]}",
         ),
     ],

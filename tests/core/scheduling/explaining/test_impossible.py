@@ -85,7 +85,7 @@ SPLIT_LACK = (
         (
             FLEET,
             {"device_uuids": ("GPU-a-1",), "models": ("H100",)},
-            "no named GPU is of model H100; leave one of the two out",
+            "no named GPU is of model H100; remove the GPUs or the model",
         ),
         (
             MPS,

@@ -47,9 +47,9 @@ def test_the_sentence_names_the_need_the_rest_the_holders_and_what_starts_now() 
     answer = told(view, 3, T0 + 600)
     assert answer.sentence == (
         "sft waits: it needs 4 GPUs; box has 2 free, 6 allocated to jobs 1 and 2 (alice, bob); "
-        "bert (job 1) gives back 5 within 1h 50m (its time limit). "
+        "bert (job 1) frees 5 within 1h 50m (its time limit). "
         "It starts in 1h 50m at the latest: that start is reserved for it. "
-        "--gpus 2 starts now."
+        "With --gpus 2 it would start now."
     )
     assert (answer.expected_start, answer.depends_on) == (T0 + 7200, None)
     assert (answer.position, answer.starts_now_with) == (1, "--gpus 2")
@@ -87,7 +87,7 @@ def test_every_state_of_a_device_is_counted_with_its_reason() -> None:
     assert told(view, 1).sentence == (
         "job 1 waits: it needs 5 GPUs; box has 1 free, 1 in use by bob for 2h 5m, not started by Corral, "
         "1 unhealthy (Xid 79), 1 unreadable (the driver does not answer), "
-        "1 unused, but with memory held by bob, not started by Corral. --gpus 1 starts now."
+        "1 unused, but with memory held by bob, not started by Corral. With --gpus 1 it would start now."
     )
 
 
@@ -173,7 +173,7 @@ def test_who_made_a_pod_is_told_what_its_manifest_can_ask_for() -> None:
     view = replace(view, jobs={**view.jobs, "2": of_pod})
     answer = told(view, 2)
     assert answer.starts_now_with == "nvidia.com/gpu: 2"
-    assert answer.sentence.endswith("A pod with nvidia.com/gpu: 2 starts now.")
+    assert answer.sentence.endswith("A pod with nvidia.com/gpu: 2 would start now.")
     assert "--" not in answer.sentence
 
 
@@ -184,7 +184,7 @@ def test_on_a_page_a_form_is_told_of_and_its_buttons() -> None:
         explain(view, one, WaitIndex(plan, view).of(one), T0, plan=plan, audience=Audience.PAGE).sentence
         for one in (view.jobs["2"], view.jobs["3"])
     ]
-    assert sentences[0].endswith("With GPUs: 2, GPU model: A100 it starts now.")
+    assert sentences[0].endswith("With GPUs: 2, GPU model: A100 it would start now.")
     assert sentences[1] == "job 3 waits: it is on hold; Release lets it start."
 
 
@@ -197,7 +197,7 @@ def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
     ]
     view = running().advance(submitted(*waits))
     assert [told(view, n).sentence for n in (1, 2, 3, 4)] == [
-        "job 1 waits: it is on hold; `corral release 1` lets it go.",
+        "job 1 waits: it is on hold; `corral release 1` lets it start.",
         "job 2 waits for job 1, which is waiting; it starts after that job succeeds.",
         "job 3 waits: its last start failed (the launcher died); it is tried again in 1m 30s.",
         "job 4 waits: 0 of at most 0 elements run; it starts when one of them ends.",
@@ -292,7 +292,7 @@ def test_the_condition_that_stands_in_the_way_is_named() -> None:
     view = running(job(1, 4)).advance(submitted(job(2, device_uuids=("GPU-box-0",))))
     answer = told(view, 2)
     assert answer.starts_now_with == "--gpus 1 without --device"
-    assert answer.sentence.endswith(" --gpus 1 without --device starts now.")
+    assert answer.sentence.endswith(" With --gpus 1 without --device it would start now.")
     models = forecast_submission(
         view, Submission(request=job(9, 4, models=("H100",), min_memory_mib=81_920).spec.request), "a", T0
     )
@@ -366,7 +366,7 @@ def test_devices_of_a_pool_that_is_shut_are_named_as_such() -> None:
     pool = Pool("nlp's", ("GPU-box-0", "GPU-box-1"), projects=("nlp",))
     view = View(pools={pool.name: pool}).advance(observed(box(gpus=3)) + submitted(job(1, 2)))
     assert told(view, 1).sentence == (
-        "job 1 waits: it needs 2 GPUs; box has 1 free, 2 in pool nlp's, which is not for this job. --gpus 1 starts now."
+        "job 1 waits: it needs 2 GPUs; box has 1 free, 2 in pool nlp's, which is not for this job. With --gpus 1 it would start now."
     )
 
 
@@ -416,10 +416,10 @@ SITE = (
 @pytest.mark.parametrize(
     ("audience", "admin", "waited_s", "said"),
     [
-        (Audience.COMMAND_LINE, False, 1200, "With --time 1h or less it may start before job 2, for 3h 40m yet: "),
-        (Audience.PAGE, False, 1200, "With time limit: 1h or less it may start before job 2, for 3h 40m yet."),
-        (Audience.POD, False, 1200, "With activeDeadlineSeconds: 3600 or less it may start before job 2, for 3h 40m"),
-        (Audience.COMMAND_LINE, True, 1200, f"for 3h 40m yet: `corral update 3 --time 1h`. {SITE}"),
+        (Audience.COMMAND_LINE, False, 1200, "With --time 1h or less it may start before job 2 within the next 3h 40m: "),
+        (Audience.PAGE, False, 1200, "With time limit: 1h or less it may start before job 2 within the next 3h 40m."),
+        (Audience.POD, False, 1200, "With activeDeadlineSeconds: 3600 or less it may start before job 2 within the next 3h 40m"),
+        (Audience.COMMAND_LINE, True, 1200, f"within the next 3h 40m: `corral update 3 --time 1h`. {SITE}"),
         (Audience.COMMAND_LINE, False, 4 * 3600, f"no time limit. {SITE}"),
     ],
 )
@@ -442,6 +442,6 @@ def test_a_dry_run_says_which_time_limit_would_let_it_start_now() -> None:
     passing = Limits(pass_unknown_limit_s=3600.0, pass_unknown_until_s=4 * 3600.0)
     view = replace(running(job(1, 6)), limits=passing).advance(submitted(job(2, 4, submitted_at=T0)))
     without = forecast_submission(view, Submission(request=Request(devices=1)), "bob", T0)
-    assert without.sentence.endswith("With --time 1h or less it may start before job 2, for 4h yet.")
+    assert without.sentence.endswith("With --time 1h or less it may start before job 2 within the next 4h.")
     with_limit = forecast_submission(view, Submission(request=Request(devices=1), time_limit_s=3600.0), "bob", T0)
     assert with_limit.sentence == "it would start now"

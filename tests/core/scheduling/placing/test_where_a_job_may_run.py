@@ -49,7 +49,7 @@ def test_a_job_that_names_a_node_waits_for_it_while_others_are_free() -> None:
     view = view.advance([*started(Planner(view).plan(T0).starts[0]), *submitted(job(2, 1, node="b"))])
     assert places(view) == {}
     assert "it needs 1 GPU on node b; the best node is b, which has 0 free, 8 allocated to job 1" in told(view, "2")
-    assert "--gpus 1 without --node starts now." in told(view, "2")
+    assert "With --gpus 1 without --node it would start now." in told(view, "2")
 
 
 def test_what_is_kept_for_a_job_that_names_a_node_is_kept_there_alone() -> None:
