@@ -308,7 +308,7 @@ export interface paths {
         post?: never;
         /**
          * Delete
-         * @description Forget a task that does not run, and its experiments.
+         * @description Delete a task that does not run, and its experiments.
          */
         delete: operations["delete_api_tasks__task_id__delete"];
         options?: never;
@@ -351,7 +351,7 @@ export interface paths {
         put?: never;
         /**
          * Clear
-         * @description Forget the experiments of a task that does not run.
+         * @description Delete the experiments of a task that does not run.
          */
         post: operations["clear_api_tasks__task_id__clear_post"];
         delete?: never;
@@ -411,7 +411,7 @@ export interface paths {
         put?: never;
         /**
          * Restart
-         * @description Forget the experiments of a task that does not run, and begin anew.
+         * @description Delete the experiments of a task that does not run, and start it again.
          */
         post: operations["restart_api_tasks__task_id__restart_post"];
         delete?: never;
@@ -431,7 +431,7 @@ export interface paths {
         put?: never;
         /**
          * Start
-         * @description Have a task begin. One that failed or was cancelled goes on where it was.
+         * @description Start a task. A task that failed or was cancelled continues where it was.
          */
         post: operations["start_api_tasks__task_id__start_post"];
         delete?: never;
@@ -983,7 +983,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel Many
-         * @description Cancel all jobs that are named or chosen.
+         * @description Cancel all jobs that the body names or selects.
          */
         post: operations["cancel_many_api_v1_jobs_cancel_post"];
         delete?: never;
@@ -1023,7 +1023,7 @@ export interface paths {
         put?: never;
         /**
          * Hold Many
-         * @description Put all jobs on hold that are named or chosen.
+         * @description Put all jobs on hold that the body names or selects.
          */
         post: operations["hold_many_api_v1_jobs_hold_post"];
         delete?: never;
@@ -1043,7 +1043,7 @@ export interface paths {
         put?: never;
         /**
          * Release Many
-         * @description Let all jobs start that are named or chosen. Reservations end, where their ids are given.
+         * @description Let all jobs start that the body names or selects. Reservations named by their ids end.
          */
         post: operations["release_many_api_v1_jobs_release_post"];
         delete?: never;
@@ -1063,7 +1063,7 @@ export interface paths {
         put?: never;
         /**
          * Requeue Many
-         * @description Run all jobs again that are named or chosen: of the latter those that failed or were lost.
+         * @description Run all jobs again that the body names or selects. Of the selected jobs only those that failed or were lost run again.
          */
         post: operations["requeue_many_api_v1_jobs_requeue_post"];
         delete?: never;
@@ -1849,7 +1849,7 @@ export interface paths {
         put?: never;
         /**
          * Clear
-         * @description Forget the experiments of a task that does not run.
+         * @description Delete the experiments of a task that does not run.
          */
         post: operations["clear_api_v1_tasks__task_id__clear_post"];
         delete?: never;
@@ -1989,7 +1989,7 @@ export interface paths {
         put?: never;
         /**
          * Restart
-         * @description Forget the experiments of a task that does not run, and begin anew.
+         * @description Delete the experiments of a task that does not run, and start it again.
          */
         post: operations["restart_api_v1_tasks__task_id__restart_post"];
         delete?: never;
@@ -2009,7 +2009,7 @@ export interface paths {
         put?: never;
         /**
          * Start
-         * @description Have a task begin. One that failed or was cancelled goes on where it was.
+         * @description Start a task. A task that failed or was cancelled continues where it was.
          */
         post: operations["start_api_v1_tasks__task_id__start_post"];
         delete?: never;
@@ -7365,7 +7365,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description Nothing: a browser comes back after the end of what it followed. */
+            /** @description No content: the stream that a browser follows has ended, and it does not reconnect. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -7408,7 +7408,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description Nothing: a browser comes back after the end of what it followed. */
+            /** @description No content: the stream that a browser follows has ended, and it does not reconnect. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -7874,7 +7874,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Server-Sent Events; each has an Event as its data. A WebSocket, too. */
+            /** @description Server-Sent Events, each with an Event as its data; also available as a WebSocket. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10241,7 +10241,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description Nothing: a browser comes back after the end of what it followed. */
+            /** @description No content: the stream that a browser follows has ended, and it does not reconnect. */
             204: {
                 headers: {
                     [name: string]: unknown;
