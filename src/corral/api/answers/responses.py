@@ -17,7 +17,7 @@ def gives(cls: type[Any] | None, *, status: int = 200, description: str | None =
     said = description or ((cls.__doc__ or "").splitlines()[0] if cls else "Bytes as the job wrote them.")
     return {
         status: {"description": said, "content": json_of(cls) if cls else BYTES},
-        "default": {"description": "What is wrong, and what to do.", "content": json_of(shapes.ErrorAnswer)},
+        "default": {"description": "The error, and how to correct it.", "content": json_of(shapes.ErrorAnswer)},
     }
 
 

@@ -42,7 +42,7 @@ async def tasks(request: Request, context: RequestContext) -> Response:
 @router.post("/tasks")
 @router.post("/tasks/", takes=Body(TuningSpec), answers=gives(AutotunerTask, status=201))
 async def create(request: Request, context: RequestContext) -> Response:
-    """Write down a task. What it does not say: `deployment_mode` docker, `gpu_wait_timeout_s` 300."""
+    """Store a task. Defaults: `deployment_mode` docker, `gpu_wait_timeout_s` 300."""
     spec = from_plain(TuningSpec, with_defaults(await read_object(request)))
     created = partial(_tasks(request).create, spec, context.caller)
     return await answer(_task_after, _tasks(request), created, context.caller, status=201)
@@ -56,7 +56,7 @@ async def task_by_name(request: Request, context: RequestContext, task_name: str
 
 @router.get("/tasks/{task_id}", answers=gives(AutotunerTask))
 async def task(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Tell of a task, with what it asks for."""
+    """Show a task with its configuration."""
     return await answer(_task, _tasks(request), task_id, context.caller)
 
 

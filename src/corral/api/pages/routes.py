@@ -67,7 +67,7 @@ async def link(request: Request, context: RequestContext) -> Response:
 
 @router.get("/session", answers=gives(PageSession))
 async def session(request: Request, context: RequestContext) -> Response:
-    """Tell who the caller is, and what they may do."""
+    """Show the caller and their rights."""
     return json_response(_session(request, context.caller))
 
 

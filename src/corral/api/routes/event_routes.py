@@ -49,7 +49,7 @@ router = RouteTable("devices and server")
     ),
 )
 async def events(request: Request, context: RequestContext) -> Response:
-    """Tell what happens to jobs, devices and alerts, and how devices are, while it happens."""
+    """Stream the events of jobs, devices and alerts, and samples of devices."""
     state: AppState = request.app.state.corral
     return EventStreamResponse(state.events, context.caller, _stream(state, request, context.caller))
 

@@ -34,7 +34,7 @@ async def create(request: Request, context: RequestContext) -> Response:
 
 @router.get("/tasks/{task_id}", answers=gives(TaskDetail))
 async def task(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Tell of a task, with what it asks for."""
+    """Show a task with its configuration."""
     return await answer(_tasks(request).task, task_id, context.caller)
 
 
@@ -44,7 +44,7 @@ async def task(request: Request, context: RequestContext, task_id: str) -> Respo
     answers=gives_log("text/plain", {"type": "string"}),
 )
 async def logs(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Tell what happened to a task and its experiments, a line each. With `follow`, until nothing of it runs."""
+    """Send the events of a task and its experiments, a line each; with `follow` until the task no longer runs."""
     if read_query(request, tuning_shapes.TaskLogQuery).follow:
         return await followed_task_log(request, context.caller, task_id)
     lines = await on_worker(task_log, request.app.state.corral, task_id, context.caller)
@@ -53,7 +53,7 @@ async def logs(request: Request, context: RequestContext, task_id: str) -> Respo
 
 @router.put("/tasks/{task_id}", takes=Body(TuningSpec), answers=gives(TaskRow))
 async def edit(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Have a task that does not run ask for something else. Once there are experiments, only what it is called."""
+    """Change a task that does not run. Once it has experiments, only its name and description can change."""
     spec = await read_body(request, TuningSpec)
     return await answer(_tasks(request).edit, task_id, lambda _: spec, context.caller)
 

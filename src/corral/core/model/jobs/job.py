@@ -31,7 +31,7 @@ MAX_TITLED_PARAMS = 60
 
 
 class JobKind(StrEnum):
-    """What holds the devices: a process that Corral starts, a session, or a process that already ran."""
+    """The holder of the devices: a process that Corral starts, a session, or a process that already ran."""
 
     RUN = "run"
     RESERVE = "reserve"
@@ -449,7 +449,7 @@ class JobSpec(JobTerms):
         owner: for a reservation, the session leader whose end releases it. For an adoption, the process.
         notes: lines for the head of the job's log: amounts that were rounded, and warnings of preflight.
         stdin, terminal: as `Submission` has them.
-        forced_by: the user who forced it although preflight had said that it cannot run; None if nobody did.
+        forced_by: the user who forced it although preflight had said that it cannot run; None if there is none.
         notify: a shell command that runs once, after the final end of the job or of the whole array.
         notify_on: the events that the user's channel reports.
         uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
