@@ -223,7 +223,9 @@ def test_why_tells_the_place_the_start_and_what_would_start_now() -> None:
         "starts now with: --gpus 2",
     ]
     in_the_reason = explained(replace(told, reason="it needs 4 GPUs. With --gpus 2 it would start now."))
-    assert [line for line in in_the_reason if "--gpus 2" in line] == ["it needs 4 GPUs. With --gpus 2 it would start now."]
+    assert [line for line in in_the_reason if "--gpus 2" in line] == [
+        "it needs 4 GPUs. With --gpus 2 it would start now."
+    ]
 
 
 def test_why_tells_after_the_end_how_the_wait_was_spent() -> None:

@@ -10,7 +10,9 @@ from corral.cli.jobs.waiting import ReasonLine, in_full, in_short
 from corral.client import Explanation, WaitPart
 from corral.core.model.placing.certainty import Certainty
 
-WAITS = Explanation("7", reason="sft waits: it needs 4 GPUs. It is expected to start in 59m 57s. With --gpus 2 it would start now.")
+WAITS = Explanation(
+    "7", reason="sft waits: it needs 4 GPUs. It is expected to start in 59m 57s. With --gpus 2 it would start now."
+)
 
 
 def later(countdown: str) -> Explanation:

@@ -366,7 +366,8 @@ def test_devices_of_a_pool_that_is_shut_are_named_as_such() -> None:
     pool = Pool("nlp's", ("GPU-box-0", "GPU-box-1"), projects=("nlp",))
     view = View(pools={pool.name: pool}).advance(observed(box(gpus=3)) + submitted(job(1, 2)))
     assert told(view, 1).sentence == (
-        "job 1 waits: it needs 2 GPUs; box has 1 free, 2 in pool nlp's, which is not for this job. With --gpus 1 it would start now."
+        "job 1 waits: it needs 2 GPUs; box has 1 free, 2 in pool nlp's, which is not for this job. With --gpus 1 "
+        "it would start now."
     )
 
 
@@ -416,9 +417,19 @@ SITE = (
 @pytest.mark.parametrize(
     ("audience", "admin", "waited_s", "said"),
     [
-        (Audience.COMMAND_LINE, False, 1200, "With --time 1h or less it may start before job 2 within the next 3h 40m: "),
+        (
+            Audience.COMMAND_LINE,
+            False,
+            1200,
+            "With --time 1h or less it may start before job 2 within the next 3h 40m: ",
+        ),
         (Audience.PAGE, False, 1200, "With time limit: 1h or less it may start before job 2 within the next 3h 40m."),
-        (Audience.POD, False, 1200, "With activeDeadlineSeconds: 3600 or less it may start before job 2 within the next 3h 40m"),
+        (
+            Audience.POD,
+            False,
+            1200,
+            "With activeDeadlineSeconds: 3600 or less it may start before job 2 within the next 3h 40m",
+        ),
         (Audience.COMMAND_LINE, True, 1200, f"within the next 3h 40m: `corral update 3 --time 1h`. {SITE}"),
         (Audience.COMMAND_LINE, False, 4 * 3600, f"no time limit. {SITE}"),
     ],
