@@ -75,7 +75,7 @@ def test_a_silence_is_made_listed_and_ended(served: Served) -> None:
     [
         ({"match": "nod=gpu-07", "duration_s": 60}, "alerts have no 'nod'; did you mean 'node'?"),
         ({"match": "", "duration_s": 60}, "write the name of a rule"),
-        ({"match": "rule=", "duration_s": 60}, "says nothing"),
+        ({"match": "rule=", "duration_s": 60}, "neither the name of a rule"),
         ({"match": "x" * 501, "duration_s": 60}, "at most 500 are allowed"),
         ({"match": ",".join("abcdefghijklmnopqrstuvw"), "duration_s": 60}, "at most 20 are allowed"),
         ({"match": "a", "duration_s": 0}, "duration_s must be from 1"),

@@ -193,5 +193,5 @@ def test_output_is_followed_by_one(world: Inside) -> None:
         world.executions.follow("1", exec_id, ALICE)
     followed.close()
     assert world.node.commands == {}
-    with pytest.raises(BackendFailed, match="let go"):
+    with pytest.raises(BackendFailed, match="no longer knows"):
         followed.read()

@@ -116,7 +116,7 @@ def test_a_sweep_of_as_many_jobs_as_an_array_may_have_is_accepted() -> None:
         (sweep(**{f"p{n}": ["x" * 1000] for n in range(5)}), "up to 5000 characters"),
         (sweep(a=[1, 2, 1]), "a has the value 1 2 times"),
         (sweep(a=[1], limit=0), "from 1 to 10000, not 0"),
-        (replace(sweep(a=["x" * 200]), name="n-{a}"), "up to 202 characters, and 200"),
+        (replace(sweep(a=["x" * 200]), name="n-{a}"), "up to 202 characters; at most 200"),
         (replace(TRAIN, array=ArraySpec((0,))), "--array and --param"),
         (replace(sweep(a=[1]), command=(), kind=JobKind.RESERVE), "run a command"),
     ],

@@ -65,7 +65,7 @@ def test_a_pod_that_is_there_is_claimed_and_runs_once_its_container_does() -> No
 def test_a_pod_that_has_not_begun_says_what_keeps_it_from_that() -> None:
     denied = report(pod("Pending", waiting("ErrImagePull", "denied")))
     assert denied.reason is not None
-    assert denied.reason.startswith("its image cannot be pulled (ErrImagePull: denied); the job fails when")
+    assert denied.reason.startswith("its image cannot be pulled (ErrImagePull: denied); the job fails if")
     assert said(pod("Pending", waiting("CreateContainerError")))[3].startswith("its container cannot be made (")
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no claim"}
     assert said(pod("Pending", conditions=[condition]))[3] == "the cluster's scheduler refuses its node: no claim"
