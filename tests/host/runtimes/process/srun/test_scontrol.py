@@ -30,7 +30,7 @@ def test_it_lists_the_nodes_of_a_list_or_of_the_job_a_line_each(scontrol: Path) 
     [
         (["show", "job", "7"], "knows only `show hostnames [LIST]`; `corral show ID`"),
         (["update", "jobid=7"], "knows only `show hostnames [LIST]`"),
-        ([], "knows `show hostnames [LIST]` alone"),
+        ([], "knows only `show hostnames [LIST]`"),
         (["show", "hostnames", "a[1"], "'a[1' is not a list of nodes"),
         (["show", "hostnames"], "there is no list of nodes"),
     ],
