@@ -280,8 +280,7 @@ CUDA = [
         "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: Failed to load PTX text as a module: "
         "CUDA_ERROR_INVALID_IMAGE: device kernel image is invalid",
         "the driver cannot load the program's GPU code: it was built for another CUDA version; install a build "
-        "for CUDA 12.4 or older, "
-        "as the driver is (`corral check` checks that beforehand)",
+        "for CUDA 12.4 or older, the driver's version (`corral check` checks that beforehand)",
         {"cuda": (12, 4)},
     ),
     Recorded(
@@ -296,7 +295,7 @@ CUDA = [
         "PaddlePaddle/PaddleDetection#5565, April 2022",
         "ExternalError: CUDA error(999), unknown error.",
         "the driver failed with CUDA_ERROR_UNKNOWN (999), as when a program's CUDA is newer than the driver; install "
-        "a build for CUDA 11.4 or older, as the driver is (`corral check` checks that beforehand); where it is "
+        "a build for CUDA 11.4 or older, the driver's version (`corral check` checks that beforehand); where it is "
         "not newer, "
         "an administrator loads nvidia-uvm again",
         {"cuda": (11, 4)},
@@ -305,15 +304,16 @@ CUDA = [
         "NVIDIA/FasterTransformer#551, April 2023",
         "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
         "the program's GPU code was compiled by a CUDA newer than the driver; install a build for CUDA 11.4 or "
-        "older, as the driver is (`corral check` checks that beforehand); or compile for the GPU itself (-arch=sm_XX)",
+        "older, the driver's version (`corral check` checks that beforehand); or compile for the GPU itself "
+        "(-arch=sm_XX)",
         {"cuda": (11, 4)},
     ),
     Recorded(
         "BobLiu20/YOLOv3_PyTorch#12, July 2018",
         "RuntimeError: cuda runtime error (35) : CUDA driver version is insufficient for CUDA runtime version at "
         "/opt/conda/conda-bld/pytorch_1524586445097/work/aten/src/THC/THCGeneral.cpp:70",
-        "the program's CUDA is newer than the driver, which knows CUDA 9.0; install a build for CUDA 9.0 or older, "
-        "as the driver is (`corral check` checks that beforehand)",
+        "the program's CUDA is newer than the driver, which knows CUDA 9.0; install a build for CUDA 9.0 or "
+        "older, the driver's version (`corral check` checks that beforehand)",
         {"cuda": (9, 0)},
     ),
     Recorded(
@@ -375,8 +375,8 @@ CUDA = [
         "PyTorch, torch.cuda",
         "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU "
         "driver by downloading and installing a new version",
-        "the program's CUDA is newer than the driver, which knows CUDA 11.4; install a build for CUDA 11.4 or older, "
-        "as the driver is (`corral check` checks that beforehand)",
+        "the program's CUDA is newer than the driver, which knows CUDA 11.4; install a build for CUDA 11.4 or "
+        "older, the driver's version (`corral check` checks that beforehand)",
         {"cuda": (11, 4)},
     ),
     Recorded(

@@ -143,7 +143,9 @@ def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
         check_name_patterns(asked_for.name)
     sort = None if asked_for.sort is None else parse_sort(asked_for.sort)
     if sort is not None and not asked_for.limit:
-        raise Refused("sort: the answer to limit=0 is newest first; sort it, or give a limit", field="sort")
+        raise Refused(
+            "sort: an answer to limit=0 is always newest first; sort it yourself, or give a limit", field="sort"
+        )
     if sort is not None and asked_for.before is not None:
         raise Refused("before: pages follow each other newest first; leave out sort, or before", field="before")
     return JobQuery(

@@ -200,9 +200,9 @@ class AgentCommand(
 ):
     """Run the agent of this host, in the foreground. For administrators.
 
-    A server has it launch and watch jobs here; today that is one on this machine, which starts the agents of a mock
-    cluster itself: hosts cannot join the server of another yet. It answers its own user and root. Jobs run on when it
-    stops; the next agent with the same --home takes them over.
+    A server uses the agent to launch and watch jobs on this host. Today only a server on this machine can use it,
+    and it starts the agents of a mock cluster itself; hosts cannot join the server of another host yet. The agent
+    answers its own user and root. Jobs run on when it stops; the next agent with the same --home takes them over.
     """
 
     home: Path = path("--home", metavar="DIR", help="Directory for records, logs and scratch.", required=True)

@@ -6,7 +6,7 @@ from corral.cli.declaring import DeclaredCommand, flag, text
 
 
 class AlertsAckCommand(DeclaredCommand, runs="site.alerts.ack", examples=("corral alerts ack 5f0c27ab",)):
-    """Say that you take care of an alert. Others see so; that it is over is told all the same."""
+    """Acknowledge an alert: others see that you take care of it. Its end is still reported."""
 
     alert_id: str = text(metavar="ID", help="Its id in `corral alerts`.", required=True)
     json: bool = flag("--json", help="Print JSON.")
@@ -20,10 +20,10 @@ class AlertsSilenceCommand(
         'corral alerts silence "node=gpu-07,severity=warning" --for 1d --reason "new fans"',
     ),
 ):
-    """Keep alerts from being told for a time. They are listed all the same.
+    """Send no messages about matching alerts for a time. They are still listed.
 
-    KEY is rule, severity, subject, node, gpu, uuid, model, job, name, user, project, queue or disk; all parts must fit.
-    Who is no administrator silences alerts about their own jobs only.
+    KEY is rule, severity, subject, node, gpu, uuid, model, job, name, user, project, queue or disk; all parts must
+    match. Only administrators may silence alerts that are not about their own jobs.
     """
 
     match: str = text(

@@ -18,7 +18,11 @@ def _trace(failure: Failure) -> str:
 
 def _build_for_driver(case: Case) -> str:
     cuda = case.failure.cuda
-    known = "no newer than the driver's CUDA" if cuda is None else f"for CUDA {dotted(cuda)} or older, as the driver is"
+    known = (
+        "no newer than the driver's CUDA"
+        if cuda is None
+        else (f"for CUDA {dotted(cuda)} or older, the driver's version")
+    )
     return f"install a build {known} ({case.failure.audience.look('corral check')} checks that beforehand)"
 
 

@@ -222,9 +222,9 @@ class ExperimentStore(Protocol):
         ...
 
     def of_task(self, task_id: str, *, after: int, limit: int, metrics: bool) -> tuple[Experiment, ...]:
-        """Experiments of a task by number, those above `after`; without their metrics unless these are wanted.
-
-        With metrics there may be fewer than `limit`, but never none, before the last: a page is bounded in bytes.
+        """The experiments of a task with numbers above `after`, in order; with their metrics only if `metrics` is
+        set. A page with metrics is limited in bytes, so it may have fewer than `limit` experiments, but at least one
+        if any are left.
         """
         ...
 
