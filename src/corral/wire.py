@@ -229,7 +229,7 @@ def _enum_reader(kind: type[Enum]) -> Reader:
 
     def read(data: Any, field: str) -> Enum:
         if not isinstance(data, Hashable) or data not in values:
-            raise Refused(f"{field}: {data!r:.80} is not possible; {nearest(str(data), map(str, values))}", field=field)
+            raise Refused(f"{field}: {data!r:.80} is not allowed; {nearest(str(data), map(str, values))}", field=field)
         return values[data]
 
     return read

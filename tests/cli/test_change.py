@@ -39,7 +39,7 @@ def test_one_job_is_changed_without_a_question_and_none_is_no_failure(box: Box) 
     assert box.ok("release", "--name", "only", "--user", "me") == f"released {job_id}\n"
     box.ended(job_id)
     done = box.run("hold", "--name", "only")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "corral: there is no such job to hold\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "corral: no job to hold matches\n")
 
 
 def test_what_matches_none_of_ones_own_jobs_but_some_of_others_says_whose_to_name_and_fails() -> None:
@@ -65,7 +65,7 @@ def test_what_matches_none_of_ones_own_jobs_but_some_of_others_says_whose_to_nam
 
 def test_nothing_found_is_said_also_where_nobody_would_be_asked(box: Box) -> None:
     done = box.run("cancel", "--name", "nosuch", "--yes")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "corral: there is no such job to cancel\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "corral: no job to cancel matches\n")
 
 
 def test_several_users_and_names_are_all_meant_not_only_the_last(box: Box) -> None:

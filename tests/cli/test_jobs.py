@@ -25,7 +25,9 @@ def test_a_wait_ends_with_its_own_time_of_which_a_bare_number_is_seconds(box: Bo
 
 def test_a_job_that_waits_says_why_it_has_no_output_and_shows_it_once_there_is_some(box: Box) -> None:
     job = box.submit("--hold", "--name", "it waits for us", "--", "seq", "3")
-    notice = f"corral: job {job} has no log until it starts; it waits: it is on hold; `corral release {job}` lets it go"
+    notice = (
+        f"corral: job {job} has no log until it starts; it waits: it is on hold; `corral release {job}` lets it start"
+    )
     done = box.run("logs", job)
     assert (done.returncode, done.stdout, done.stderr.strip()) == (0, "", notice)
     following = box.start("logs", "--follow", "-n", "2", job)

@@ -190,7 +190,7 @@ def test_status_names_the_pod_that_has_a_device_and_says_where_nothing_reads_it(
         DeviceRow(uuid="n.gpu-1", index=1, name="NVIDIA A100", state="free", metered=False),
     ]
     assert status_lines(ServerInfo(node="n"), devices)[1:] == [
-        "these GPUs have no readings: who has them is known, not their use and memory",
+        "these GPUs have no readings: only their jobs are known, not use and memory",
         "[0] A100 |   ?'C,   ? % |     ? /     ? MB | in_use",
         "      pod ml/train-x7k (Job/train)",
         "[1] A100 |   ?'C,   ? % |     ? /     ? MB | free",
@@ -222,8 +222,10 @@ def test_why_tells_the_place_the_start_and_what_would_start_now() -> None:
         "expected start: not known",
         "starts now with: --gpus 2",
     ]
-    in_the_reason = explained(replace(told, reason="it needs 4 GPUs. --gpus 2 starts now."))
-    assert [line for line in in_the_reason if "--gpus 2" in line] == ["it needs 4 GPUs. --gpus 2 starts now."]
+    in_the_reason = explained(replace(told, reason="it needs 4 GPUs. With --gpus 2 it would start now."))
+    assert [line for line in in_the_reason if "--gpus 2" in line] == [
+        "it needs 4 GPUs. With --gpus 2 it would start now."
+    ]
 
 
 def test_why_tells_after_the_end_how_the_wait_was_spent() -> None:

@@ -408,7 +408,7 @@ def test_a_script_goes_along_as_it_is_byte_for_byte(tmp_path: Path) -> None:
         (b"\0", "a zero byte"),
         (b"\xff", "not UTF-8"),
         (b"#" * 4 * 1024**2, "more than 4 MiB"),
-        (b"\1" * 2**21, "no plain text"),
+        (b"\1" * 2**21, "not plain text"),
     ],
 )
 def test_a_script_that_cannot_be_kept_runs_as_its_file_and_its_user_is_told(

@@ -10,7 +10,9 @@ from corral.cli.jobs.waiting import ReasonLine, in_full, in_short
 from corral.client import Explanation, WaitPart
 from corral.core.model.placing.certainty import Certainty
 
-WAITS = Explanation("7", reason="sft waits: it needs 4 GPUs. It is expected to start in 59m 57s. --gpus 2 starts now.")
+WAITS = Explanation(
+    "7", reason="sft waits: it needs 4 GPUs. It is expected to start in 59m 57s. With --gpus 2 it would start now."
+)
 
 
 def later(countdown: str) -> Explanation:
@@ -52,7 +54,7 @@ def test_a_terminal_gets_the_whole_reason_in_its_width_and_then_one_short_line(
     whole, _, rest = shown.partition("\r")
     assert " ".join(whole.split()) == f"corral: {in_full(told)}"
     assert max(map(len, whole.splitlines())) <= 60
-    assert rest == "\033[2Kcorral: job 7 waits; --gpus 2 starts now\r\033[2K"
+    assert rest == "\033[2Kcorral: job 7 waits; with --gpus 2 it would start now\r\033[2K"
 
 
 def test_the_short_line_has_the_time_on_the_clock() -> None:

@@ -32,7 +32,7 @@ def test_what_is_no_event_is_told_as_such(home: Path, script: Script, told: byte
     with Client(home) as client:
         following = client.events()
         assert next(following).topic == "hello"
-        with pytest.raises(CorralError, match="what is no event") as raised:
+        with pytest.raises(CorralError, match="something that is not an event") as raised:
             next(following)
     assert len(str(raised.value)) < 400
 

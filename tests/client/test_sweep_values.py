@@ -53,7 +53,7 @@ def test_values_are_listed_with_commas_and_ranges_of_whole_numbers_include_both_
         ("x=0.1..0.5", "not a range"),
         ("x=01..10", "not a range"),
         ("x=0...4", "not a range"),
-        ("x=0..10000", "10,001 values, and 10,000 are the most"),
+        ("x=0..10000", "10,001 values; at most 10,000 are allowed"),
         ("x=0..999999999999999", "1,000,000,000,000,000 values"),
         ("x=0..9998,a,b", "10,001 values"),
     ],

@@ -49,11 +49,11 @@ def test_a_condition_is_judged_and_unknown_where_it_depends_on_what_is_not_known
         ("(temperature_c > 85", "a closing parenthesis is missing"),
         ("model > 'a' and temperature_c > 1", "model is no number; compare it with == or !="),
         ("model == 85", "compared with quoted text"),
-        ("model == 'H100'", "judges no number"),
+        ("model == 'H100'", "compares no number"),
         ("", "a series is missing"),
         ("__import__('os').system('x') > 1", "character 17: "),
         ("(" * 30 + "temperature_c > 1" + ")" * 30, "more than 20 parentheses"),
-        ("temperature_c > 1 and " * 40 + "temperature_c > 1", "500 are the most"),
+        ("temperature_c > 1 and " * 40 + "temperature_c > 1", "at most 500 are allowed"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text: str, why: str) -> None:
@@ -79,7 +79,7 @@ def test_a_lower_threshold_replaces_the_one_that_there_is() -> None:
 @pytest.mark.parametrize(
     ("text", "clear", "why"),
     [
-        ("temperature_c > 85", 90, "clear must be at most 85, where it fires, and not 90"),
+        ("temperature_c > 85", 90, "clear must be at most 85, the threshold, not 90"),
         ("disk_free_pct < 5", 4, "clear must be at least 5"),
         ("temperature_c > 85 and power_w > 300", 80, "has 2"),
         ("xid == 79", 80, "has none"),

@@ -39,7 +39,7 @@ def test_the_description_of_the_api_has_the_limits_that_are_checked() -> None:
 
 def test_a_text_or_a_list_that_is_too_long_says_by_how_much() -> None:
     check_lengths(Asked(name="abcde"))
-    with pytest.raises(Refused, match=r"^name: it has 6 characters, and 5 are the most$"):
+    with pytest.raises(Refused, match=r"^name: it has 6 characters; at most 5 are allowed$"):
         check_lengths(Asked(name="abcdef"))
-    with pytest.raises(Refused, match=r"^names: it has 4 entries, and 3 are the most$"):
+    with pytest.raises(Refused, match=r"^names: it has 4 entries; at most 3 are allowed$"):
         check_lengths(Asked(names=("a", "b", "c", "d")))

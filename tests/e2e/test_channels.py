@@ -62,7 +62,7 @@ def test_a_user_is_told_once_of_each_job_by_a_server_that_was_killed_and_by_one_
     box = configured(new_box(described(2)))
     box.up()
     noted = box.run("submit", "--notify-on", "done", "--gpus", "0", "--", "true")
-    assert "you have no channel, so nobody is told; give one: corral channels set" in noted.stderr
+    assert "you have no channel for messages; set one: corral channels set" in noted.stderr
     box.ended(noted.stdout.strip())
     own_channel(box, receiver.url(SECRET))
     with Client(box.home) as client:

@@ -223,7 +223,7 @@ def test_a_job_waits_for_its_begin_time_and_says_so(box: Box) -> None:
     tomorrow = box.submit("--begin", "tomorrow", "--", "true")
     assert "(BeginTime " in box.ok("ps", "--user", box.job(job_id)["user"])
     told = box.json("why", "--json", tomorrow)
-    assert "its begin time comes in" in told["reason"]
+    assert "its begin time is in" in told["reason"]
     assert told["expected_start"] == box.job(tomorrow)["begin_at"]
     row = box.ended(job_id)
     assert (row["phase"], row["started_at"] >= begins_at) == ("SUCCEEDED", True)
@@ -250,7 +250,7 @@ def test_what_has_to_become_of_a_job_before_another_starts_can_be_said(box: Box,
     )
     assert box.ended(begun)["phase"] == "SUCCEEDED"
     one_at_a_time = box.submit("--name", "first", "--after", "singleton", "--", "true")
-    assert "it starts after that ends" in box.ok("why", one_at_a_time)
+    assert "it starts after that job ends" in box.ok("why", one_at_a_time)
     assert f"{parent} succeeds or {parent} ends" in box.ok("why", either)
     gate.touch()
     for job_id in (ended, failed, either, one_at_a_time):

@@ -101,7 +101,7 @@ def test_a_site_hands_out_no_gpu_that_is_too_old_for_it() -> None:
         assert "starts now" not in tried
         hungry = box.run("submit", "--gpus", "0", "--cpus", "9999", "--", "true")
         assert (hungry.returncode, "this site" in hungry.stderr) == (2, False)
-        assert "keeps back every GPU here" in box.run("config", "check").stdout + (box.home / "server.log").read_text()
+        assert "excludes every GPU here" in box.run("config", "check").stdout + (box.home / "server.log").read_text()
 
 
 def test_a_site_weighs_availability_as_it_likes() -> None:

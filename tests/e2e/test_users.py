@@ -221,7 +221,7 @@ def test_who_means_jobs_of_others_or_everybodys_history_is_told_who_may(shared: 
     job = as_user(ONE, shared, lambda client: client.submit(["/bin/sleep", "60"], name="theirs").id)
     for words in (("--name", "theirs"), ("--name", "theirs", "--yes")):
         code, said = type_as(OTHER, shared, "cancel", *words)
-        assert (code, "none of your jobs is such a job to cancel, but others have some" in said) == (1, True)
+        assert (code, "none of your jobs to cancel matches, but jobs of other users do" in said) == (1, True)
     assert as_user(ONE, shared, lambda client: client.jobs.cancel(job)) == [job]
     code, said = type_as(ONE, shared, "simulate", "journal")
     assert (code, "for those who may read the server's files" in said) == (2, True)

@@ -91,7 +91,7 @@ def test_no_address_breaks_a_page(visit: Visit, garbage: str) -> None:
     for path in PATHS:
         address = re.sub(r"\$\w+", garbage, path) + "?" + "&".join(f"{name}={garbage}" for name in filters)
         page = visit.go_anyhow(address)
-        if page.get_by_text("This page broke").count() or page.locator("main img").count():
+        if page.get_by_text("This page failed").count() or page.locator("main img").count():
             broken.append(address)
     assert broken == []
     assert [error for error in visit.errors if "status of 4" not in error] == []
@@ -101,7 +101,7 @@ def test_a_page_that_breaks_says_what_to_do(visit: Visit) -> None:
     page = visit.page
     page.route("**/api/v1/nodes", lambda route: route.fulfill(json={"nodes": [None]}))
     page.goto(f"{visit.base}/nodes?user=nobody")
-    told = page.get_by_role("alert").filter(has_text="This page broke")
+    told = page.get_by_role("alert").filter(has_text="This page failed")
     told.wait_for()
     page.unroute("**/api/v1/nodes")
     told.get_by_role("link", name="Without filters").click()

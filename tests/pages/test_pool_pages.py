@@ -51,7 +51,7 @@ def test_an_alert_is_acknowledged_and_counts_no_more(pool_visit: Visit, pool: Bo
     count = page.get_by_role("link", name="Alerts").locator(".tag")
     expect(count).to_contain_text("3")
     alert.get_by_role("button", name="Acknowledge").click()
-    expect(alert).to_contain_text("takes care of it")
+    expect(alert).to_contain_text("acknowledged by")
     expect(alert.get_by_role("button", name="Acknowledge")).to_have_count(0)
     expect(count).to_contain_text("2")
     known = [row["acknowledged_by"] for row in pool.json("alerts", "--json")["alerts"]]
@@ -63,13 +63,13 @@ def test_a_silence_is_made_and_ended_and_a_mistake_in_it_is_told(pool_visit: Vis
     page = pool_visit.go("/alerts")
     page.get_by_role("button", name="New silence").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Which").fill("colour=red")
-    dialog.get_by_label("For", exact=True).select_option(label="1h")
+    dialog.get_by_label("Alerts", exact=True).fill("colour=red")
+    dialog.get_by_label("Duration").select_option(label="1h")
     page.keyboard.press("Tab")
-    dialog.get_by_label("Why").fill("<b>fans</b>")
+    dialog.get_by_label("Reason").fill("<b>fans</b>")
     page.keyboard.press("Enter")
     expect(dialog.get_by_role("alert")).to_contain_text("colour")
-    dialog.get_by_label("Which").fill("gpu=1")
+    dialog.get_by_label("Alerts", exact=True).fill("gpu=1")
     page.keyboard.press("Enter")
     row = page.get_by_role("row").filter(has_text="gpu=1")
     expect(row).to_contain_text("<b>fans</b>")
@@ -107,7 +107,7 @@ def test_devices_are_compared_as_the_address_says(pool_visit: Visit) -> None:
 def test_a_device_is_cordoned_with_a_reason_and_its_page_tells_so(pool_visit: Visit, pool: Box) -> None:
     page = pool_visit.go(f"/devices/{uuid(2)}")
     page.get_by_role("button", name="Cordon", exact=True).click()
-    page.get_by_label("Why, for everybody").fill("loud fan")
+    page.get_by_label("Reason, visible to everybody").fill("loud fan")
     page.keyboard.press("Enter")
     expect(page.get_by_role("listitem").filter(has_text=f"cordoned by {getuser()}: loud fan")).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="on-site")).to_be_visible()
@@ -135,7 +135,7 @@ def test_who_is_no_administrator_sees_all_and_is_offered_what_they_may_do(
         expect(page.get_by_text("on-site").first).to_be_visible()
         expect(page.get_by_role("button", name="Acknowledge")).to_have_count(0)
         page.get_by_role("button", name="New silence").click()
-        expect(page.get_by_role("dialog")).to_contain_text("Only those about your own jobs")
+        expect(page.get_by_role("dialog")).to_contain_text("only alerts about your own jobs")
 
 
 def test_usage_tells_what_was_granted_and_each_key_figure_with_what_it_is(pool_visit: Visit, pool: Box) -> None:
@@ -164,7 +164,7 @@ def test_fair_shares_are_told_with_how_they_are_made(pool_visit: Visit, pool: Bo
 
 def test_a_device_that_falls_ill_is_seen_at_once_on_its_page_and_on_the_overview(visit: Visit, box: Box) -> None:
     page = visit.go(f"/devices/{uuid(2)}")
-    happened = page.get_by_role("region", name="What happened")
+    happened = page.get_by_role("region", name="Events")
     expect(happened).to_be_visible()
     try:
         box.describe(described(4, extra="ecc_errors = 1"))
@@ -186,7 +186,7 @@ def test_nodes_are_filtered_by_what_their_devices_are_for(pool_visit: Visit, poo
     node = page.get_by_role("row").filter(has_text=_node(pool))
     expect(node).to_be_visible()
     page.get_by_label("Means").select_option(label="MIG")
-    expect(page.get_by_text("No node is like that")).to_be_visible()
+    expect(page.get_by_text("No node matches")).to_be_visible()
     page.wait_for_url("**means=mig**")
 
 

@@ -138,7 +138,7 @@ def test_experiments_are_seen_as_they_come(visit: Visit, site: Box) -> None:
         expect(page.get_by_role("alert")).to_contain_text("invalid int value: 'many'")
         page.get_by_role("button", name="Clear", exact=True).click()
         page.get_by_role("button", name="Clear the task").click()
-        expect(page.get_by_text("Nothing was tried yet")).to_be_visible()
+        expect(page.get_by_text("No experiments yet")).to_be_visible()
         assert visit.errors == []
         client.tasks.delete(task_id)
 

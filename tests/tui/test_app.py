@@ -90,7 +90,7 @@ def test_lists_are_filtered_sorted_and_explained(box: Box, tmp_path: Path) -> No
         await top.press("enter", "escape")
         await top.until("aardvark", gone="[by name, reversed, filter")
         await top.press("question_mark")
-        await top.until("turn the order round")
+        await top.until("reverse the order")
         await top.press("escape")
         await top.press("tab")
         await top.until(">0 ", "GPU 0 Mock A100, allocated")

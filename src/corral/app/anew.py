@@ -32,14 +32,14 @@ def begin_anew(home: Home, settings: Settings) -> None:
     if there:
         more = f" and {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
         raise Conflict(
-            f"--anew: the ledger before is still at work: {', '.join(there[:_MOST_NAMED])}{more}. End that first: "
-            "`corral up` without --anew, then `corral cancel`, where its ledger is there; by hand where it is not"
+            f"--anew: the earlier ledger is still in use: {', '.join(there[:_MOST_NAMED])}{more}. End that first: "
+            "`corral up` without --anew, then `corral cancel`, if its ledger still exists; otherwise by hand"
         )
     aside = move_aside(home)
     if aside is None:
-        log.info("there was no ledger in %s before", home.root)
+        log.info("%s had no earlier ledger", home.root)
     else:
-        log.warning("what the ledger before has left is in %s now; ids begin with 1", aside)
+        log.warning("the files of the earlier ledger are in %s now; job ids begin with 1", aside)
 
 
 def _users_of_the_ledger(home: Home) -> Iterator[str]:
@@ -120,14 +120,14 @@ def _pods(home: Home, settings: Settings) -> Iterator[str]:
         return
     if settings.engine == HOST:
         raise Conflict(
-            "--anew: the ledger before has had pods in a Kubernetes cluster, which may still run: "
-            "give --engine kubernetes and how to reach the cluster, too"
+            "--anew: the earlier ledger had pods in a Kubernetes cluster, which may still run: give --engine "
+            "kubernetes and the options that name the cluster, too"
         )
     engine = load_engine(settings.engine)(home, settings, SystemClock(home.clock_file, anew=False))
     try:
         engine.start()
         yield from engine.at_work()
     except CorralError as error:
-        raise Conflict(f"--anew: whether pods of the ledger before run cannot be known: {error}") from error
+        raise Conflict(f"--anew: it is unknown whether pods of the earlier ledger still run: {error}") from error
     finally:
         engine.close()

@@ -109,7 +109,7 @@ def _crash(failure: threading.ExceptHookArgs) -> None:
     """End the process: a thread had an unforeseen error. A half-working server would mislead; the next one recovers."""
     thread = failure.thread.name if failure.thread is not None else "unknown"
     cause = failure.exc_value
-    log.critical("the %s thread broke; the server ends, its jobs run on", thread, exc_info=cause)
+    log.critical("the %s thread failed; the server ends, its jobs run on", thread, exc_info=cause)
     os._exit(BROKEN)
 
 
@@ -160,15 +160,19 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--mock", type=Path, help="describe devices in this mock-accelerator.toml instead of finding them"
     )
-    parser.add_argument("--engine", metavar="NAME", help=f"what brings the nodes; default {HOST}: this machine")
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster; default as kubectl")
+    parser.add_argument("--engine", metavar="NAME", help=f"where nodes come from; default {HOST}: this machine")
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig file; default as for kubectl")
     parser.add_argument("--context", metavar="NAME", help="the context in the kubeconfig")
-    parser.add_argument("--namespace", metavar="NAME", help="where the pods of jobs are; default that of the context")
+    parser.add_argument(
+        "--namespace", metavar="NAME", help="namespace of the pods of jobs; default that of the context"
+    )
     parser.add_argument("--listen", metavar="HOST:PORT", help="answer on TCP too, to holders of tokens")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="encrypt TCP with this certificate (PEM)")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key (PEM)")
     parser.add_argument("--insecure", action="store_true", help="listen beyond this machine without encryption")
-    parser.add_argument("--anew", action="store_true", help="move what an earlier ledger has left aside, and begin")
+    parser.add_argument(
+        "--anew", action="store_true", help="move the files of an earlier ledger aside, and begin with an empty one"
+    )
     parser.add_argument("--ready-fd", type=int, help="write 'remark: ...', 'ready', 'error: ...' to this descriptor")
     return parser.parse_args(argv)
 

@@ -191,7 +191,9 @@ class Server:
                 onlooker.close()
             except Exception:
                 # Jobs and their ledger must be closed in order, even if a part that only records or reports fails.
-                log.exception("%s: its last round broke; what it had not written is lost", type(onlooker).__name__)
+                log.exception(
+                    "%s: its last round failed; data that it had not written is lost", type(onlooker).__name__
+                )
         self._core.close()
         self._hub.stop()
         self._engine.close()
@@ -212,7 +214,7 @@ class Server:
         """Skip ids that anything besides the ledger knows: the ledger may have been restored from an older copy."""
         highest = max(known, default=0)
         if self._ledger.skip_ids(highest):
-            log.warning("the ledger is older than job %d, which it does not know: ids go on from there", highest)
+            log.warning("the ledger is older than job %d, which is not in it: new ids begin after it", highest)
 
     def _make_engine(self, mock: Path | None) -> NodeEngine:
         home, settings, clock = self._home, self._settings, self._clock

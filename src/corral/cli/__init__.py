@@ -30,7 +30,7 @@ def main() -> int:
     except BrokenPipeError:
         return 1
     except EOFError:
-        complain("nothing was typed, and nothing is done")
+        complain("no answer was typed; nothing was done")
         return 1
     except CorralError as error:
         complain_of(error)

@@ -19,7 +19,7 @@ GROUPS = {
         "exec": ("running.ExecCommand", "Run a command inside a running job."),
         "wait": ("running.WaitCommand", "Wait until jobs have ended."),
         "reserve": ("running.ReserveCommand", "Reserve GPUs for interactive work."),
-        "adopt": ("running.AdoptCommand", "Make a running process a job, so that it keeps the GPUs it uses."),
+        "adopt": ("running.AdoptCommand", "Make a running process a job, so that it keeps its GPUs."),
     },
     "Look": {
         "ps": ("looking.PsCommand", "List jobs that wait or run."),
@@ -46,7 +46,7 @@ GROUPS = {
         "nodes": ("gpus_and_nodes.NodesCommand", "List the nodes, and whether jobs may start on them."),
         "cordon": ("gpus_and_nodes.CordonCommand", "Keep new jobs from starting on a GPU or a node."),
         "uncordon": ("gpus_and_nodes.UncordonCommand", "Let jobs start on a GPU or a node again."),
-        "drain": ("gpus_and_nodes.DrainCommand", "Empty a node: start nothing more on it."),
+        "drain": ("gpus_and_nodes.DrainCommand", "Empty a node: no further job starts on it."),
         "mig": ("gpus_and_nodes.MigCommand", "Create and delete MIG slices."),
     },
     "Model services on Kubernetes": {
@@ -54,7 +54,7 @@ GROUPS = {
         "deployments": ("model_services.DeploymentsCommand", "List the model services that Corral has deployed."),
         "undeploy": (
             "model_services.UndeployCommand",
-            "Remove a model service that Corral has deployed, and what it holds.",
+            "Remove a model service that Corral has deployed, and free its GPUs.",
         ),
     },
     "Serve models well": {},
@@ -70,7 +70,7 @@ GROUPS = {
         "check": ("measuring.CheckCommand", "Check whether a command can run on the GPUs here."),
         "estimate": ("measuring.EstimateCommand", "Estimate the GPU memory that a language model needs."),
         "usage": ("measuring.UsageCommand", "Show GPU-hours used, and how well the shares were enforced."),
-        "report": ("measuring.ReportCommand", "Show what was made of granted GPUs, and what it cost."),
+        "report": ("measuring.ReportCommand", "Show how granted GPUs were used, and what they cost."),
         "kpis": ("measuring.KpisCommand", "Show key figures: use of GPUs, how jobs fared, health."),
         "simulate": ("simulating.SimulateCommand", "Replay recorded or generated jobs with the scheduler's own code."),
     },

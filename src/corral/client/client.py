@@ -414,7 +414,8 @@ def _plain(work: "Sequence[Word] | Submission", options: RequestOptions) -> Any:
 
 
 def _words_of(work: object) -> AbstractContextManager[None]:
-    """A context for errors. A finished submission keeps its own: its maker knows how the user wrote the options."""
+    """A context in which errors name Python options. Errors of a finished submission are not changed, because its
+    author knows how the options were written."""
     from corral.core.model.jobs.submission import Submission
 
     return nullcontext() if isinstance(work, Submission) else python_words()

@@ -73,7 +73,7 @@ def _events(stream: Iterable[bytes]) -> Iterator[tuple[int | None, Event]]:
     for block in stream:
         *frames, rest = (rest + block).split(b"\n\n")
         if len(rest) > MOST_EVENT_BYTES:
-            raise CorralError(f"the server told an event of more than {format_bytes(MOST_EVENT_BYTES)}")
+            raise CorralError(f"the server sent an event of more than {format_bytes(MOST_EVENT_BYTES)}")
         for frame in frames:
             fields = dict(line.partition(b": ")[::2] for line in frame.split(b"\n"))
             if b"data" in fields:
@@ -85,4 +85,4 @@ def _read(fields: dict[bytes, bytes]) -> tuple[int | None, Event]:
         event = from_answer(Event, json.loads(fields[b"data"]))
         return int(fields[b"id"]) if b"id" in fields else None, event
     except (ValueError, TypeError, AttributeError, RecursionError):
-        raise CorralError(f"the server told what is no event: {fields[b'data'][:_SHOWN]!r}") from None
+        raise CorralError(f"the server sent something that is not an event: {fields[b'data'][:_SHOWN]!r}") from None

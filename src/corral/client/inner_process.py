@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 INPUT_TIMEOUT_S = 40.0
 _HEADER = struct.Struct(">BI")
 _END = 0
-_ENDED = "the server or the job's node went away, and that has ended the command; the job may run on"
+_ENDED = "the server or the job's node went away, which ended the command; the job may run on"
 STDOUT = 1
 """The number of standard output. Standard error is 2."""
 

@@ -109,11 +109,11 @@ def comparisons(condition: Condition) -> Iterator[Comparison]:
 def parse_when(text: str) -> When:
     """Parse a condition. Raises Refused with the position of the error (from 1) and the nearest known name."""
     if len(text) > MOST_CHARACTERS:
-        raise Refused(f"the condition has {len(text)} characters, and {MOST_CHARACTERS} are the most")
+        raise Refused(f"the condition has {len(text)} characters; at most {MOST_CHARACTERS} are allowed")
     reader = _Reader(text)
     condition = reader.read()
     if all(isinstance(one.value, str) for one in comparisons(condition)):
-        raise Refused(f"{text!r:.80} judges no number; add one, such as {_EXAMPLE}")
+        raise Refused(f"{text!r:.80} compares no number; add a comparison, such as {_EXAMPLE}")
     return When(text, reader.kind(), condition)
 
 
@@ -133,7 +133,7 @@ def clearing_at(when: When, clear: float) -> Condition:
     above = old.operator in (">", ">=")
     if clear > old.value if above else clear < old.value:
         side = "at most" if above else "at least"
-        raise Refused(f"clear must be {side} {old.value:g}, where it fires, and not {clear:g}: it would never clear")
+        raise Refused(f"clear must be {side} {old.value:g}, the threshold, not {clear:g}: the alert would never end")
     return _replaced(when.condition, old, replace(old, value=clear))
 
 

@@ -50,7 +50,7 @@ def _when(node: "ScalarNode") -> When:
 def _to(path: "Path", node: "Node") -> tuple[str, ...]:
     names = tuple(dict.fromkeys(several(text)(path, node)))
     if len(names) > _MOST_CHANNELS:
-        raise Refused(f"{len(names)} channels are too many; {_MOST_CHANNELS} are the most")
+        raise Refused(f"{len(names)} channels are too many; at most {_MOST_CHANNELS} are allowed")
     return names
 
 

@@ -98,25 +98,26 @@ class Settings:
     """
 
     sample_interval_s: Annotated[float, Field(least=0.1, most=_HOUR_S, also="monitoring.interval_seconds")] = 1.0
-    """How often the devices are sampled."""
+    """The interval between two samples of the devices."""
 
     metrics_retention_days: Annotated[int, Field(least=0, most=3650, also="monitoring.metrics_retention_days")] = 7
-    """How long their history is kept by the minute; 0 keeps the last hour alone."""
+    """The days for which their history is kept by the minute; 0 keeps only the last hour."""
 
     stale_sample_s: Annotated[float, Field(least=0.2, most=24 * _HOUR_S)] = 10.0
-    """A device whose last sample is older counts as unreadable, and nothing starts on it."""
+    """A device whose last sample is older counts as unreadable, and no job starts on it."""
 
     node_silent_after_s: Annotated[float, Field(least=0.2, most=_HOUR_S)] = 10.0
-    """A node that has not answered for so long has no readable devices, and nothing starts there."""
+    """A node that has not answered for this time is silent: its devices count as unreadable, and no job starts
+    there."""
 
     node_gone_after_s: Annotated[float, Field(least=0.4, most=30 * 24 * _HOUR_S)] = 300.0
-    """The jobs of a node that has not answered for so long are lost, or run again elsewhere where they may."""
+    """A node that has not answered for this time is gone: its jobs are lost, or run again elsewhere if they may."""
 
     on_isolation: OnIsolation = OnIsolation.RUN
-    """What an agent that its server has not asked for so long does with its jobs."""
+    """Whether an agent keeps or ends its jobs if its server has not called for `node_gone_after`."""
 
     stale_after_s: Annotated[float, Field(least=1.0, most=365 * 24 * _HOUR_S)] = 1800.0
-    """A process outside Corral that has not used its device for so long makes the device stale."""
+    """A device is stale once a process outside Corral has not used it for this time."""
 
     lend_stale: bool = False
     """Jobs may use the free memory of a stale device."""
@@ -131,10 +132,10 @@ class Settings:
     """A hotter device is unhealthy."""
 
     max_running_jobs: Annotated[int | None, Field(least=1, most=1_000_000)] = None
-    """How many jobs may run at a time; None where the site does not say (`most_running_jobs`)."""
+    """The most jobs that run at a time; None if the site sets none (`most_running_jobs`)."""
 
     max_queue_size: Annotated[int, Field(least=1, most=10_000_000, also="scheduling.max_queue_size")] = 100_000
-    """How many jobs may be in the queue; further ones are refused."""
+    """The most jobs in the queue; further jobs are refused."""
 
     default_priority: Annotated[
         int, Field(least=-MAX_PRIORITY, most=MAX_PRIORITY, also="scheduling.default_priority")
@@ -142,33 +143,33 @@ class Settings:
     """Priority of a job that gives none; lower numbers run first."""
 
     priority_range: Annotated[tuple[int, int] | None, Reads(read_priority_range)] = None
-    """The lowest and highest that users may choose; administrators may choose any. None where the site does not say
-    (`priorities_of_users`)."""
+    """The lowest and highest priority that users may choose; administrators may choose any. None if the site sets
+    none (`priorities_of_users`)."""
 
     pass_unknown_limit_s: Annotated[float, Field(least=0, most=30 * 24 * _HOUR_S)] = 3600.0
-    """Jobs with at most this time limit may start before a job whose start nobody can predict; 0 lets none."""
+    """Jobs with at most this time limit may start before a job whose start time is unknown; with 0 no job may."""
 
     pass_unknown_until_s: Annotated[float, Field(least=0, most=365 * 24 * _HOUR_S)] = 4 * 3600.0
-    """They may pass it until it has waited so long."""
+    """Such a job may be passed until it has waited for this time."""
 
     log_max_mib: Annotated[int, Field(least=1, most=1024 * 1024)] = 100
-    """How much one launch may write to its job's log."""
+    """The most that one launch may write to its job's log."""
 
     kill_grace_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 10.0
     """The time between SIGTERM and SIGKILL."""
 
     retry_backoff_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 1.0
     retry_backoff_max_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 300.0
-    """The pause before the second attempt, doubled for each further one up to the largest."""
+    """The pause before the second attempt; it doubles for each further attempt, up to the largest pause."""
 
     fair_share_half_life_s: Annotated[float, Field(least=60.0, most=366 * 24 * _HOUR_S)] = 7 * 86400.0
-    """After so long, past usage counts half in fair shares."""
+    """The time after which past usage counts half in fair shares."""
 
     sharing: Annotated[tuple[tuple[str, Means], ...], Reads(read_sharing)] = ()
-    """How devices are shared, as (which, means) pairs; `which` is a UUID, index, model or "*"."""
+    """The means of sharing of devices, as pairs (which, means); `which` is a UUID, index, model or "*"."""
 
     split: Strategy | None = None
-    """How a share that no single device has room for is split."""
+    """The rule by which a share is split over several devices if no single one has room."""
 
     split_fragments: bool = True
     """A share may be split into parts of several devices."""
@@ -177,22 +178,22 @@ class Settings:
     """A file of resource names besides those that come with Corral."""
 
     guard_grace_s: Annotated[float, Field(least=0, most=_HOUR_S)] = 10.0
-    """How long a job may use more memory of a shared device than it was granted."""
+    """The time for which a job may use more memory of a shared device than it was granted."""
 
     guard_reserve_mib: Annotated[int, Field(least=1, most=1024 * 1024)] = 512
-    """When less is free on the device, the grace is over."""
+    """The grace ends at once if less memory is free on the device."""
 
     reclaim_idle_after_s: Annotated[float | None, Field(least=60.0, most=7 * 24 * _HOUR_S)] = None
-    """After so long without use, GPUs are taken back if others wait; None is never."""
+    """GPUs that were not used for this time are taken back if other jobs wait for them; None means never."""
 
     reclaim_idle_grace_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 300.0
-    """The time between the warning and that."""
+    """The time between the warning and taking them back."""
 
     mps_control: str = "nvidia-cuda-mps-control"
     """The program that starts MPS daemons."""
 
     mps_multi_user: bool = False
-    """Several users may share one daemon."""
+    """Several users may share one MPS daemon."""
 
     exclusive_process_mode: bool = False
     """The driver allows only one process on a device that is allocated whole."""
@@ -201,10 +202,10 @@ class Settings:
     """Administrators may create and delete MIG slices through the server."""
 
     numa: Numa = Numa.BIND
-    """Whether the CPUs and the memory of jobs with whole devices are those nearest to the devices."""
+    """Whether jobs with whole devices use the CPUs and the memory nearest to the devices."""
 
     default_vendor: str | None = None
-    """The maker of the GPUs of a job that names none. None means the maker that the site has."""
+    """The maker of GPUs for jobs that name none. None means the maker of the site's GPUs."""
 
     strict_cuda: bool = False
     """Refuse a CUDA runtime newer than the driver's, also within one major version."""
@@ -213,7 +214,7 @@ class Settings:
     """Devices with a lower or unknown compute capability are not used."""
 
     vgpu: Annotated[tuple[tuple[str, VirtualLayer], ...], Reads(read_layers)] = ()
-    """Which virtual GPU layer is on which devices, (which, layer) pairs; `which` is as in `sharing`."""
+    """The virtual GPU layers of devices, as pairs (which, layer); `which` is as in `sharing`."""
 
     availability_memory_weight: Annotated[float, Field(least=0, most=1)] = MEMORY_WEIGHT
     """Weight of free memory in a device's availability; idle time has the rest."""
@@ -222,47 +223,47 @@ class Settings:
     """Labels of this host's node for --label, (key, value) pairs sorted by key."""
 
     job_mapping_dir: Annotated[str | None, Reads(one(absolute_path))] = None
-    """Where the node tells dcgm-exporter which jobs are on which GPU; None is nowhere."""
+    """The directory in which the node tells dcgm-exporter the jobs on each GPU; None for none."""
 
     dashboard_host: str | None = None
-    """The name under which a reverse proxy on this machine shows the pages; None for no proxy."""
+    """The host name under which a reverse proxy on this machine shows the pages; None for no proxy."""
 
     metrics_hostname_label: HostnameLabel = HostnameLabel.HOSTNAME
     """The label of devices in `/metrics` that names their node."""
 
     prices: Annotated[tuple[Price, ...], Reads(read_prices)] = ()
-    """What a GPU-hour costs."""
+    """The prices of a GPU-hour."""
 
     currency: Annotated[str | None, Reads(one(code_of_currency))] = None
     """The currency of the prices."""
 
     channels: Annotated[tuple[Channel, ...], Reads(read_channels)] = ()
-    """Where people are told of alerts; their URLs are secrets."""
+    """The channels for messages about alerts; their URLs are secrets."""
 
     user_channel_kinds: Annotated[tuple[str, ...], Reads(several(kind))] = SAFE_KINDS
-    """The kinds of URLs that users may be told through."""
+    """The kinds of URLs that channels of users may have."""
 
     user_channel_networks: Annotated[tuple[str, ...], Reads(several(network))] = ()
-    """The networks that these may reach besides public addresses, such as "10.1.0.0/16"."""
+    """The networks that channels of users may reach besides public addresses, such as "10.1.0.0/16"."""
 
     cluster_name: Annotated[str | None, Field(key="cluster.name"), Reads(one(site_name))] = None
     expected_gpus: Annotated[int | None, Field(least=0, most=1_000_000, key="cluster.total_gpus")] = None
-    """How many GPUs the cluster should have."""
+    """The expected number of GPUs of the cluster."""
 
     strategy: Annotated[PoolStrategy | None, Field(key="allocation.strategy")] = None
-    """How pools keep GPUs."""
+    """Whether pools set GPUs apart, and lend them."""
 
     reserved_ratio: Annotated[float, Field(least=0, most=1, key="allocation.reserved_ratio")] = 0.3
-    """The part of all GPUs for the pool that names none."""
+    """The part of all GPUs for the pool without `gpus`."""
 
     algorithm: Annotated[str, Field(key="scheduling.algorithm")] = "priority"
-    """The policy of all queues that name none, the queue `default` among them."""
+    """The policy of all queues that name none, such as the queue `default`."""
 
     placement: Annotated[tuple[tuple[str, float], ...], Reads(read_placement)] = (("corral", 1.0),)
     """The scores that choose a placement, each with its weight."""
 
     max_milli_per_user: Annotated[int | None, Field(key="policies.max_gpus_per_user")] = None
-    """How many milli-GPU each user may use at a time."""
+    """The most milli-GPU that each user may use at a time."""
 
     user_quota: Annotated[Quota, Reads(read_user_quota)] = field(default_factory=Quota)
     """The quota of each user."""
@@ -273,34 +274,34 @@ class Settings:
     """The longest time limit, and the default one."""
 
     enable_preemption: Annotated[bool, Field(key="policies.enable_preemption")] = False
-    """The first job of each queue that does not say otherwise may have less urgent jobs stopped."""
+    """The first waiting job of a queue may stop less urgent jobs, unless the queue says otherwise."""
 
     auto_retry_failed_jobs: Annotated[bool, Field(key="fault_tolerance.auto_retry_failed_jobs")] = False
     """Whether jobs are retried by default."""
 
     max_retries: Annotated[int, Field(least=0, most=1000, key="fault_tolerance.max_retries")] = 3
-    """How often."""
+    """The number of retries by default, if `auto_retry_failed_jobs` is set."""
 
     engine: str = HOST
-    """What brings the nodes, HOST being this machine."""
+    """The source of the nodes; HOST is this machine."""
 
     kubernetes: Annotated[KubernetesSettings, Reads(read_kubernetes)] = field(default_factory=KubernetesSettings)
-    """What the engine of that name needs."""
+    """The settings of the engine `kubernetes`."""
 
     docker: Annotated[DockerSettings, Reads(read_docker)] = field(default_factory=DockerSettings)
-    """What jobs in containers may ask for on hosts."""
+    """The things that jobs in containers on hosts may ask for."""
 
     queues: Annotated[tuple[Queue, ...], Reads(read_queues)] = ()
     projects: Annotated[tuple[Project, ...], Reads(read_projects)] = ()
     pools: Annotated[tuple[PoolPlan, ...], Reads(read_pools)] = ()
 
     alerts: Annotated[tuple[AlertPlan, ...], Reads(read_alerts)] = ()
-    """Rules by which alerts fire, besides Corral's own; of a rule of the same name what differs."""
+    """Rules for alerts, besides Corral's own. A rule with the name of one of Corral's lists only the differences."""
 
     alert_thresholds: Annotated[
         tuple[tuple[str, float], ...], Field(key="monitoring.alert_thresholds"), Reads(read_thresholds)
     ] = ()
-    """Above which readings of a device an alert fires: of temperature, utilization, memory, power."""
+    """Thresholds of alerts on devices: for temperature, utilization, memory, power."""
 
     unbuilt: Annotated[tuple[str, ...], OF_THE_FILE] = ()
     """Keys that were given but have no effect yet."""
@@ -310,12 +311,12 @@ class Settings:
 
     @property
     def default_retries(self) -> int:
-        """How often a job is retried by default."""
+        """The number of retries of a job by default."""
         return self.max_retries if self.auto_retry_failed_jobs else 0
 
     @property
     def most_running_jobs(self) -> int | None:
-        """How many jobs may run at a time. In a cluster only its nodes limit that, unless the site does."""
+        """The most jobs that run at a time. In a cluster only its nodes limit that, unless the site does."""
         if self.max_running_jobs is None and self.engine == HOST:
             return MOST_RUNNING_ON_HOSTS
         return self.max_running_jobs

@@ -135,7 +135,7 @@ def read_alerts(path: Path, node: "Node") -> tuple[AlertPlan, ...]:
     """Read the list of alert rules. Raises Refused with file and line."""
     rules = tuple(_list_of(path, node, "alert", AlertPlan, ALERT_KEYS))
     if len(rules) > MOST_RULES:
-        raise Refused(f"{len(rules)} rules are too many; {MOST_RULES} are the most")
+        raise Refused(f"{len(rules)} rules are too many; at most {MOST_RULES} are allowed")
     return rules
 
 

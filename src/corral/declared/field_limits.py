@@ -53,7 +53,7 @@ def check_lengths(value: Any) -> None:
         given = getattr(value, name)
         if given is not None and len(given) > longest:
             what = "characters" if isinstance(given, str) else "entries"
-            raise Refused(f"{name}: it has {len(given):,} {what}, and {longest:,} are the most", field=name)
+            raise Refused(f"{name}: it has {len(given):,} {what}; at most {longest:,} are allowed", field=name)
 
 
 @cache

@@ -228,7 +228,7 @@ def _why_not(gpu: GPUInfo, *, in_own_job: bool) -> str | None:
         return gpu.taken
     if not gpu.readable or gpu.process_count is None:
         return "it cannot be read"
-    return f"{count_of(gpu.process_count, 'stranger')} on it" if gpu.process_count else None
+    return f"in use by {count_of(gpu.process_count, 'other program')}" if gpu.process_count else None
 
 
 def _lock(candidates: list[GPUInfo], gpus: int) -> list[tuple[GPUInfo, int]] | None:

@@ -64,7 +64,7 @@ def first_series(part: JobPart) -> int:
 
 
 def launch_and_part(series: Array) -> tuple[Array, Array]:
-    """Return the launch and the part of these series numbers."""
+    """Return the launch numbers and the part numbers that these series numbers encode."""
     return series // (_PARTS * SERIES_A_PART) % _LAUNCHES, series // SERIES_A_PART % _PARTS
 
 

@@ -15,13 +15,13 @@ from corral.tui.styled_lines import Line, cell
 HELP = (
     ("Tab", "from GPUs to jobs and back"),
     ("arrows, j, k", "up and down; also PgUp, PgDn, Home, End"),
-    ("Enter", "all of the job, or of the job on the GPU, with its log"),
+    ("Enter", "details and log of the job, or of the job on the GPU"),
     ("/", "filter: only rows that have all of these words; Esc: all"),
-    ("s", "sort by something else"),
-    ("r", "turn the order round"),
+    ("s", "change the order"),
+    ("r", "reverse the order"),
     ("e", "also list jobs that have ended"),
     ("c", "cancel the job; it asks first"),
-    ("Esc, q", "back, and in the end out"),
+    ("Esc, q", "back; from the first screen: quit"),
     ("in a log", "left and right show the rest of long lines; End follows"),
 )
 """Keys and their effects."""

@@ -79,7 +79,7 @@ def about_waiting(explanation: Explanation) -> str:
     """Say why a job waits, in full: its place, its expected start, and a request that would start now."""
     place = "" if explanation.position is None else f", number {explanation.position} in the queue"
     when = start_time(explanation.expected_start, explanation.expected_start_is)
-    now = f"; {explanation.starts_now_with} starts now" if explanation.starts_now_with else ""
+    now = f"; with {explanation.starts_now_with} it would start now" if explanation.starts_now_with else ""
     return f"job {explanation.id}{place}, starts {when}: {explanation.reason}{now}"
 
 

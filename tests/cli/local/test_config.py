@@ -57,7 +57,7 @@ def test_keys_without_an_effect_are_listed(path: Path) -> None:
     text = "fault_tolerance:\n  enable_checkpointing: true\nallocation:\n  strategy: hybrid\n"
     lines = told(path, text).splitlines()
     assert lines[0] == "no effect yet: fault_tolerance.enable_checkpointing"
-    assert lines[1].startswith("note: allocation.reserved_ratio 0.3 sets nothing apart yet")
+    assert lines[1].startswith("note: allocation.reserved_ratio 0.3 has no effect yet")
     assert json.loads(told(path, text, "--json"))["unbuilt"] == ["fault_tolerance.enable_checkpointing"]
 
 
@@ -79,7 +79,7 @@ def test_keys_without_an_effect_are_listed(path: Path) -> None:
             "line 1: allocation.strategy dynamic sets",
         ),
         ("pools:\n- {name: a, gpus: 0, users: x}\n- {name: b, gpus: 0, users: y}\n", "line 3: pool b: "),
-        ("pools:\n- {name: a, users: x}\n- {name: b, users: y}\n", "line 3: pools a and b all have the"),
+        ("pools:\n- {name: a, users: x}\n- {name: b, users: y}\n", "line 3: pools a and b all get the"),
         (
             "max_temperature: 90\nplacement: packed\n",
             "line 2: placement: there is no score 'packed'; did you mean 'pack'",
@@ -110,14 +110,17 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     [
         (
             "pools:\n- {name: a, gpus: [0, 7], users: [root]}\n",
-            "pool a: no GPU here is 7; one that comes is set apart at once (there are 0, 1)",
+            "pool a: no GPU here matches 7 (there are 0, 1); a GPU that appears later is set apart at once",
         ),
         ("sharing:\n  9: exclusive\n", "sharing: no GPU here is 9"),
         ("sharing:\n  H100: mps\n", "sharing: no GPU here is H100"),
         ("cluster: {total_gpus: 8}\n", "cluster.total_gpus expects 8 GPUs, but there are 2"),
         (
             "policies: {enable_preemption: true}\nqueues: [{name: default}, {name: day, preempts: false}, {name: n}]\n",
-            "policies.enable_preemption holds for queues default, n too: the first job there may have others stopped",
+            (
+                "policies.enable_preemption applies to queues default, n too: the first waiting job there may stop "
+                "other jobs"
+            ),
         ),
         ("pools:\n- {name: a, gpus: 0, users: [nobody-such]}\n", "line 2: pool a: there is no user 'nobody-such'"),
         ("projects:\n- {name: p, users: [root, no-such]}\n", "line 2: project p: there is no user 'no-such'"),

@@ -45,7 +45,7 @@ def test_gpus_that_are_not_well_are_named_with_what_to_do(home: Home, stubbed_nv
     stubbed_nvml.say("devices 3", "gpu 0 lost 1", "gpu 1 temp 41", "gpu 2 temp 39")
     found = check_devices(home)
     assert found.state == "warning"
-    assert re.match(r"2 GPUs through nvml, driver \S+; GPU 1 .* is unhealthy: it is at 41°C, and 40°C is", found.found)
+    assert re.match(r"2 GPUs through nvml, driver \S+; GPU 1 .* is unhealthy: it is at 41°C; at most 40°C", found.found)
     assert "; GPU 0 cannot be opened: " in found.found
     assert "sudo dmesg | grep -i xid" in found.advice
     assert "check the cooling" in found.advice
@@ -92,7 +92,7 @@ def test_a_setting_that_no_server_would_take_is_a_fault_with_its_line(home: Home
 def test_settings_that_cannot_be_meant_so_are_a_fault_and_ones_without_effect_are_told(home: Home) -> None:
     home.config_file.write_text("queues:\n- {name: a, parent: b}\n")
     found = check_settings(home)
-    assert (found.state, "queue a: its parent 'b' is not there" in found.found) == ("failure", True)
+    assert (found.state, "queue a: its parent 'b' does not exist" in found.found) == ("failure", True)
     home.config_file.write_text("fault_tolerance:\n  enable_checkpointing: true\n")
     found = check_settings(home)
     assert (found.state, "enable_checkpointing has no effect yet" in found.found) == ("warning", True)

@@ -116,7 +116,7 @@ def test_where_the_ledger_fails_between_two_slices_it_is_told_what_was_changed(s
     sliced.fails_after(1)
     found = sliced.service.changes.many(Verb.HOLD, JobChoice(array=array), ALICE)
     assert found.ids == elements(array, 4, 3)
-    said = "2 of 5 jobs are changed, and the rest is as it was: the disk is full"
+    said = "2 of 5 jobs are changed, the others are not: the disk is full"
     assert [(one.id, one.reason) for one in found.unchanged] == [(name, said) for name in elements(array, 2, 1, 0)]
     sliced.facts.clear()
     with pytest.raises(LedgerFailed, match=said):

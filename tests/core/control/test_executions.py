@@ -90,7 +90,9 @@ def test_what_waits_takes_no_command(world: Inside) -> None:
     assert world.told() == []
 
 
-@pytest.mark.parametrize(("kind", "said"), [(JobKind.RESERVE, "`corral run"), (JobKind.ADOPT, "has started alone")])
+@pytest.mark.parametrize(
+    ("kind", "said"), [(JobKind.RESERVE, "`corral run"), (JobKind.ADOPT, "only inside jobs that Corral has started")]
+)
 def test_what_corral_did_not_start_takes_no_command(world: Inside, kind: JobKind, said: str) -> None:
     world.add(kind=kind)
     with pytest.raises(Conflict, match=said):
@@ -191,5 +193,5 @@ def test_output_is_followed_by_one(world: Inside) -> None:
         world.executions.follow("1", exec_id, ALICE)
     followed.close()
     assert world.node.commands == {}
-    with pytest.raises(BackendFailed, match="let go"):
+    with pytest.raises(BackendFailed, match="no longer knows"):
         followed.read()

@@ -216,7 +216,7 @@ def test_nothing_is_lost_before_it_is_known_what_became_of_it(
     unheard(cluster, "a", 1)
     cluster.nodes["a"].fall_silent()
     leave(cluster, "a")
-    until(lambda: "node a, which has left, is asked again" in caplog.text)
+    until(lambda: "node a, which has left, are asked for again" in caplog.text)
     assert cluster.phase(1) is Phase.RUNNING
     cluster.nodes["a"].answer_again()
 

@@ -140,7 +140,7 @@ def test_what_does_not_run_cannot_be_signalled(world: World) -> None:
 
 def test_a_reservation_is_sent_no_signal(world: World) -> None:
     world.add(kind=JobKind.RESERVE)
-    with pytest.raises(Conflict, match="only work that Corral runs"):
+    with pytest.raises(Conflict, match="only to jobs that Corral has started"):
         world.interaction.signal("1", "INT", ALICE)
 
 

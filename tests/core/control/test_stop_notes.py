@@ -73,7 +73,7 @@ def test_a_start_that_is_not_known_is_said_not_to_be(told: Told) -> None:
     until(lambda: told.later)
     told.later[0]()
     until(lambda: len(told.lines("a")) == 2)
-    assert told.lines("a")[1][2] == "when it goes on is not known yet; `corral why` says so once it is"
+    assert told.lines("a")[1][2] == "its next start is not known yet; `corral why` will show it"
 
 
 def test_a_job_that_is_cancelled_is_told_nothing_and_one_that_is_requeued_by_whom(told: Told) -> None:

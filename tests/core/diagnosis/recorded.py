@@ -33,7 +33,7 @@ GPU_MEMORY = [
         "the allocated memory 10.14 GiB is allocated by PyTorch, and 771.43 MiB is reserved by PyTorch but "
         "unallocated.",
         "out of GPU memory: tried 4.2G with 3.7G free of 15.7G, 860M of it in use by other processes; `corral "
-        "devices` names who else is on it; or lower the batch size",
+        "devices` shows who else uses it; or lower the batch size",
     ),
     Recorded(
         "kerrj/lerf#73, February 2024, on a share",
@@ -149,7 +149,7 @@ GPU_MEMORY = [
         "vllm-project/vllm-omni#276, December 2025",
         "ValueError: Free memory on device (0.49/79.32 GiB) on startup is less than desired GPU memory utilization "
         "(0.6, 47.59 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
-        "vLLM wants 47.6G and 502M of the GPU's 79.3G are free; `corral devices` names who else is on the GPU",
+        "vLLM wants 47.6G and 502M of the GPU's 79.3G are free; `corral devices` shows who else uses the GPU",
     ),
     Recorded(
         "vllm-project/vllm#2248, December 2023",
@@ -220,27 +220,28 @@ CUDA = [
         "inducer/pycuda#276, March 2021",
         "pycuda._driver.Error: cuInit failed: unknown error",
         "the driver failed with CUDA_ERROR_UNKNOWN (999), as when a program's CUDA is newer than the driver; install "
-        "a build no newer than the driver's CUDA (`corral check` tells beforehand); where it is not newer, an "
+        "a build no newer than the driver's CUDA (`corral check` checks that beforehand); where it is not newer, an "
         "administrator loads nvidia-uvm again",
     ),
     Recorded(
         "ratt-ru/PyMORESANE#22, December 2017",
         "Error: cuInit failed: unknown error",
         "the driver failed with CUDA_ERROR_UNKNOWN (999), as when a program's CUDA is newer than the driver; install "
-        "a build no newer than the driver's CUDA (`corral check` tells beforehand); where it is not newer, an "
+        "a build no newer than the driver's CUDA (`corral check` checks that beforehand); where it is not newer, an "
         "administrator loads nvidia-uvm again",
     ),
     Recorded(
         "StanfordLegion/legion#660, October 2019",
         "CU: cuModuleLoadDataEx = 200 (CUDA_ERROR_INVALID_IMAGE): device kernel image is invalid",
-        "the driver cannot load the program's GPU code: its CUDA is another; install a build no newer than the "
-        "driver's CUDA (`corral check` tells beforehand)",
+        "the driver cannot load the program's GPU code: it was built for another CUDA version; install a build "
+        "no newer than the "
+        "driver's CUDA (`corral check` checks that beforehand)",
     ),
     Recorded(
         "the accelerator suite's handbook, alone on a line",
         "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
         "the program's GPU code was compiled by a CUDA newer than the driver; install a build no newer than the "
-        "driver's CUDA (`corral check` tells beforehand); or compile for the GPU itself (-arch=sm_XX)",
+        "driver's CUDA (`corral check` checks that beforehand); or compile for the GPU itself (-arch=sm_XX)",
     ),
     Recorded(
         "the same",
@@ -278,8 +279,8 @@ CUDA = [
         "StanfordLegion/legion#660, October 2019; JAX words its own so too (jax-ml/jax#16764)",
         "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: Failed to load PTX text as a module: "
         "CUDA_ERROR_INVALID_IMAGE: device kernel image is invalid",
-        "the driver cannot load the program's GPU code: its CUDA is another; install a build for CUDA 12.4 or older, "
-        "as the driver is (`corral check` tells beforehand)",
+        "the driver cannot load the program's GPU code: it was built for another CUDA version; install a build "
+        "for CUDA 12.4 or older, the driver's version (`corral check` checks that beforehand)",
         {"cuda": (12, 4)},
     ),
     Recorded(
@@ -287,14 +288,15 @@ CUDA = [
         "numba.cuda.cudadrv.error.CudaSupportError: Error at driver init: Call to cuInit results in "
         "CUDA_ERROR_UNKNOWN (999)",
         "the driver failed with CUDA_ERROR_UNKNOWN (999), as when a program's CUDA is newer than the driver; install "
-        "a build no newer than the driver's CUDA (`corral check` tells beforehand); where it is not newer, an "
+        "a build no newer than the driver's CUDA (`corral check` checks that beforehand); where it is not newer, an "
         "administrator loads nvidia-uvm again",
     ),
     Recorded(
         "PaddlePaddle/PaddleDetection#5565, April 2022",
         "ExternalError: CUDA error(999), unknown error.",
         "the driver failed with CUDA_ERROR_UNKNOWN (999), as when a program's CUDA is newer than the driver; install "
-        "a build for CUDA 11.4 or older, as the driver is (`corral check` tells beforehand); where it is not newer, "
+        "a build for CUDA 11.4 or older, the driver's version (`corral check` checks that beforehand); where it is "
+        "not newer, "
         "an administrator loads nvidia-uvm again",
         {"cuda": (11, 4)},
     ),
@@ -302,15 +304,16 @@ CUDA = [
         "NVIDIA/FasterTransformer#551, April 2023",
         "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
         "the program's GPU code was compiled by a CUDA newer than the driver; install a build for CUDA 11.4 or "
-        "older, as the driver is (`corral check` tells beforehand); or compile for the GPU itself (-arch=sm_XX)",
+        "older, the driver's version (`corral check` checks that beforehand); or compile for the GPU itself "
+        "(-arch=sm_XX)",
         {"cuda": (11, 4)},
     ),
     Recorded(
         "BobLiu20/YOLOv3_PyTorch#12, July 2018",
         "RuntimeError: cuda runtime error (35) : CUDA driver version is insufficient for CUDA runtime version at "
         "/opt/conda/conda-bld/pytorch_1524586445097/work/aten/src/THC/THCGeneral.cpp:70",
-        "the program's CUDA is newer than the driver, which knows CUDA 9.0; install a build for CUDA 9.0 or older, "
-        "as the driver is (`corral check` tells beforehand)",
+        "the program's CUDA is newer than the driver, which knows CUDA 9.0; install a build for CUDA 9.0 or "
+        "older, the driver's version (`corral check` checks that beforehand)",
         {"cuda": (9, 0)},
     ),
     Recorded(
@@ -372,8 +375,8 @@ CUDA = [
         "PyTorch, torch.cuda",
         "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU "
         "driver by downloading and installing a new version",
-        "the program's CUDA is newer than the driver, which knows CUDA 11.4; install a build for CUDA 11.4 or older, "
-        "as the driver is (`corral check` tells beforehand)",
+        "the program's CUDA is newer than the driver, which knows CUDA 11.4; install a build for CUDA 11.4 or "
+        "older, the driver's version (`corral check` checks that beforehand)",
         {"cuda": (11, 4)},
     ),
     Recorded(
@@ -381,7 +384,7 @@ CUDA = [
         "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env "
         "variable CUDA_VISIBLE_DEVICES after program start. Setting the available devices to be zero.",
         "the driver failed with CUDA_ERROR_UNKNOWN (999), as when a program's CUDA is newer than the driver; install "
-        "a build no newer than the driver's CUDA (`corral check` tells beforehand); where it is not newer, an "
+        "a build no newer than the driver's CUDA (`corral check` checks that beforehand); where it is not newer, an "
         "administrator loads nvidia-uvm again",
     ),
     Recorded(
@@ -411,7 +414,8 @@ CUDA = [
     Recorded(
         "PyTorch",
         "RuntimeError: CUDA error: invalid device ordinal",
-        "the program names a GPU beyond the 2 GPUs that the job has; a job's own GPUs count from cuda:0, whatever "
+        "the program uses a GPU number beyond the 2 GPUs that the job has; a job's own GPUs count from cuda:0, "
+        "whatever "
         "nvidia-smi shows; or ask for more: --gpus",
         {"devices": 2},
     ),
@@ -419,8 +423,8 @@ CUDA = [
         "numba",
         "numba.cuda.cudadrv.error.CudaSupportError: Error at driver init: [100] Call to cuInit results in "
         "CUDA_ERROR_NO_DEVICE",
-        "the program sees none of its 1 GPU; leave CUDA_VISIBLE_DEVICES as Corral sets it; `corral doctor` looks at "
-        "the driver",
+        "the program sees none of its 1 GPU; leave CUDA_VISIBLE_DEVICES as Corral sets it; `corral doctor` "
+        "checks the driver",
         {"devices": 1},
     ),
     Recorded(
@@ -437,14 +441,14 @@ NCCL = [
         "/pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:2588, internal error - please report this issue "
         "to the NCCL developers, NCCL version 2.21.5\n[rank0]: ncclInternalError: Internal check failed.\n[rank0]: "
         "Last error:\n[rank0]: Bootstrap : no socket interface found\n",
-        "NCCL finds no network interface of the name that it was told; leave NCCL_SOCKET_IFNAME out, or set it to "
+        "NCCL finds no network interface of the given name; leave NCCL_SOCKET_IFNAME out, or set it to "
         "one of this node's (`ip -br addr`)",
     ),
     Recorded(
         "pytorch/pytorch#29482, November 2019",
         "gpu617:22841:22841 [0] bootstrap.cc:37 NCCL WARN Bootstrap : no socket interface found\ngpu617:22841:22841 "
         "[0] NCCL INFO init.cc:128 -> 3\n",
-        "NCCL finds no network interface of the name that it was told; leave NCCL_SOCKET_IFNAME out, or set it to "
+        "NCCL finds no network interface of the given name; leave NCCL_SOCKET_IFNAME out, or set it to "
         "one of this node's (`ip -br addr`)",
     ),
     Recorded(
@@ -461,7 +465,7 @@ NCCL = [
         "pytorch/pytorch#38702, May 2020",
         "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:410, unhandled system error, NCCL "
         "version 2.4.8",
-        "NCCL met an error of the system, of sockets or shared memory; --env NCCL_DEBUG=INFO tells which; a full "
+        "NCCL failed with a system error, of sockets or shared memory; --env NCCL_DEBUG=INFO shows which; a full "
         "/dev/shm is one",
     ),
     Recorded(
@@ -469,8 +473,8 @@ NCCL = [
         "[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation "
         "timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=466119168, NumelOut=466119168, Timeout(ms)=600000) "
         "ran for 600060 milliseconds before timing out.",
-        "a rank waited 10m for the others in ALLREDUCE; look at the other ranks' output first: one of them failed, "
-        "or did not get there; where it was only slow, init_process_group(timeout=...) waits longer",
+        "a rank waited 10m for the others in ALLREDUCE; look at the other ranks' output first: one of them "
+        "failed, or never reached that call; if it was only slow, init_process_group(timeout=...) waits longer",
     ),
     Recorded(
         "a record of NCCL 2.14.3, September 2023",
@@ -487,8 +491,8 @@ NCCL = [
         "torch.distributed.DistBackendError: NCCL error in: "
         "../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, remote process exited or there was a network "
         "error, NCCL version 2.18.6",
-        "another rank has gone, and NCCL lost its connection; look at the other ranks' output first: one of them "
-        "failed, or did not get there",
+        "another rank ended, and NCCL lost its connection; look at the other ranks' output first: one of them "
+        "failed, or never reached that call",
     ),
     Recorded(
         "PyTorch 2.1",
@@ -536,7 +540,7 @@ HOST = [
     Recorded(
         "bash 5.2",
         "run.sh: line 3: echo: write error: No space left on device",
-        "a disk is full; `df -h` tells which; $TMPDIR moves temporary files",
+        "a disk is full; `df -h` shows which; $TMPDIR moves temporary files",
     ),
     Recorded(
         "CPython 3.12",
@@ -553,15 +557,15 @@ HOST = [
     Recorded(
         "bash 5.2",
         "train.sh: line 2: torchrun: command not found",
-        "torchrun: no such command; give its full path, or activate or load what has it in the script: the shell "
-        "that ran it read no profile",
+        "torchrun: no such command; give its full path, or load its environment in the script: the shell that "
+        "ran it read no profile",
         {"exit_code": 127},
     ),
     Recorded(
         "dash 0.5",
         "/bin/sh: 1: nvcc: not found",
-        "nvcc: no such command; give its full path, or activate or load what has it in the script: the shell that "
-        "ran it read no profile",
+        "nvcc: no such command; give its full path, or load its environment in the script: the shell that ran it "
+        "read no profile",
         {"exit_code": 127},
     ),
     Recorded(
@@ -587,7 +591,7 @@ HOST = [
     Recorded(
         "CPython 3.12",
         "PermissionError: [Errno 13] Permission denied: '/data/private/x.bin'",
-        "the job's user may not open /data/private/x.bin; `ls -ld /data/private/x.bin` on the node tells who may",
+        "the job's user may not open /data/private/x.bin; `ls -ld /data/private/x.bin` on the node shows who may",
     ),
     Recorded(
         "pytorch/pytorch, alloc_cpu.cpp",
@@ -611,7 +615,7 @@ HOST = [
     Recorded(
         "CPython 3.12",
         "OSError: [Errno 122] Disk quota exceeded: '/home/u/ckpt.pt'",
-        "your disk quota at /home/u/ckpt.pt is used up; `quota -s` tells how far; remove files, or write elsewhere",
+        "your disk quota at /home/u/ckpt.pt is used up; `quota -s` shows your usage; remove files, or write elsewhere",
     ),
     Recorded(
         "bash 5.2",

@@ -171,7 +171,7 @@ def test_sigkill_from_elsewhere_is_told_with_what_it_mostly_is() -> None:
 def test_a_full_disk_of_its_output_is_why_a_job_failed_unless_the_log_says_more() -> None:
     full = replace(FAILED, reason="the disk of its output /data/out.txt is full")
     assert said("corral: standard output goes to /data/out.txt\n", full) == (
-        "its output no longer fits on that disk, and maybe what it said at the end; make room there, or write elsewhere"
+        "its output no longer fits on that disk; its last lines may be missing; make room there, or write elsewhere"
     )
     assert said(OOM, full) == said(OOM)
 

@@ -76,7 +76,7 @@ def test_why_names_the_best_node_and_those_that_take_nothing() -> None:
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     plan = Planner(view).plan(T0)
     told = explain(view, view.jobs["2"], WaitIndex(plan, view).of(view.jobs["2"]), T0, plan=plan)
-    assert "best is b, which has 2 free, 6 allocated to job 1 (alice)" in told.sentence
+    assert "the best node is b, which has 2 free, 6 allocated to job 1 (alice)" in told.sentence
     assert "nothing starts on a (silent)" in told.sentence
 
 
@@ -85,7 +85,7 @@ def test_why_of_a_gang_names_the_best_node_for_the_member_that_does_not_fit() ->
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     plan = Planner(view).plan(T0)
     told = explain(view, view.jobs["2"], WaitIndex(plan, view).of(view.jobs["2"]), T0, plan=plan)
-    assert "it needs 2 times 8 GPUs; for the next member best is" in told.sentence
+    assert "it needs 2 times 8 GPUs; the best node for the next member is" in told.sentence
 
 
 def test_why_says_so_when_no_node_takes_anything() -> None:

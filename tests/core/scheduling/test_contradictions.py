@@ -25,13 +25,13 @@ def test_sound_settings_are_sound() -> None:
     ("things", "words"),
     [
         ([Queue("a", "sfj")], "queue a: there is no policy 'sfj'; did you mean 'sjf'?"),
-        ([Queue("a", parent="b")], "queue a: its parent 'b' is not there; known: a"),
+        ([Queue("a", parent="b")], "queue a: its parent 'b' does not exist; known: a"),
         ([Queue("a", weight=0)], "queue a: its weight is 0; it must be above 0"),
         ([Project("p", weight=-1.5)], "project p: its weight is -1.5; it must be above 0"),
         ([Project("p", user_weights=(("al", 0.0),))], "project p: the weight of al is 0; it must be above 0"),
         (
             [Project("p", users=("alice",), user_weights=(("alise", 2.0),))],
-            "project p: alise has a weight in it and is not in it; did you mean 'alice'?",
+            "project p: alise has a weight in it but is not a member; did you mean 'alice'?",
         ),
         ([Queue("a", quota=Quota(devices=-1))], "queue a: its limit devices is -1; the least is 0"),
         (
@@ -57,7 +57,7 @@ def test_each_contradiction_has_its_sentence(things: list[Any], words: str) -> N
 def test_a_pool_is_of_projects_that_are_there_where_the_site_has_set_up_any() -> None:
     pool = Pool("x", ("G",), projects=("nlq", "default"))
     assert found(pool) == ()
-    assert found(Project("nlp"), pool) == ("pool x: its project 'nlq' is not there; did you mean 'nlp'?",)
+    assert found(Project("nlp"), pool) == ("pool x: its project 'nlq' does not exist; did you mean 'nlp'?",)
 
 
 def test_queues_in_a_circle_are_found_and_do_not_hang() -> None:
@@ -69,6 +69,6 @@ def test_queues_in_a_circle_are_found_and_do_not_hang() -> None:
 
 def test_borrowing_needs_somebody_beside_and_a_share_of_its_own() -> None:
     assert found(Queue("a", quota=Quota(borrow_milli=5))) == (
-        "queue a: it may borrow, but without a parent there is nobody beside it to lend",
-        "queue a: it may borrow above a share that is not limited; give it one",
+        "queue a: it may borrow, but it has no parent, so no other queue can lend to it",
+        "queue a: it may borrow, but its quota of GPUs is not limited; limit it",
     )

@@ -85,7 +85,7 @@ def test_a_node_gives_places_to_so_many_members_whatever_else_is_free() -> None:
     on_a = PlacementRules(nodes=(zone("1"),))
     view, plan = planned(*(job(n, 0, rules=on_a) for n in (1, 2, 3)))
     assert sorted(nodes_of(plan)) == ["1", "2"]
-    assert "1 node has as many pods as may run there" in why(running(view, plan), plan, "3")
+    assert "1 node has no room for another pod" in why(running(view, plan), plan, "3")
     gang = job(4, 1, gang_size=2, rules=on_a)
     assert nodes_of(planned(gang)[1]) == {"4": ["a", "a"]}
     assert nodes_of(planned(job(3, 0, rules=on_a), gang)[1]) == {"3": ["a"]}
@@ -107,7 +107,7 @@ def test_a_job_runs_with_what_it_must_be_with_and_the_first_of_its_kind_anywhere
     alone = PlacementRules(near=(app("nothing"),))
     view, plan = planned(job(1, 1, rules=alone))
     assert not plan.starts
-    assert "nothing running that it must be with" in why(running(view, plan), plan, "1")
+    assert "no running job that it must be with" in why(running(view, plan), plan, "1")
 
 
 def test_keeping_apart_holds_for_both_sides() -> None:
@@ -135,7 +135,7 @@ def test_what_must_be_apart_depends_on_those_it_is_kept_from_and_on_nobody_else(
     assert not plan.starts
     # The unrelated job 1 holds a GPU too, and its end would change nothing.
     assert depends_on(view, "4") == "2"
-    assert "When it starts depends on job 2" in why(view, plan, "4")
+    assert "Its start time is unknown: it depends on job 2" in why(view, plan, "4")
 
 
 def test_where_a_node_without_such_neighbours_is_full_its_jobs_are_in_the_way_too() -> None:

@@ -16,7 +16,7 @@ CONVERSIONS: list[tuple[dict[str, str], Ask]] = [
     ({"cuda.device": "1", "cpu": "0.5", "memory": "2Gi"}, Ask(1, 1000, cpu_milli=500, host_memory_mib=2048)),
     (
         {"cpu": "500m", "shmem": "1g"},
-        Ask(0, 1000, cpu_milli=500, notes=("shmem means nothing here and is passed over",)),
+        Ask(0, 1000, cpu_milli=500, notes=("shmem has no meaning here and is ignored",)),
     ),
     ({"cuda.shares": "1.2"}, Ask(total_milli=1200)),
     ({"cuda.device": "2"}, Ask(devices=2, share_milli=1000)),

@@ -35,7 +35,7 @@ def ids(served: Served, **query: Any) -> list[str]:
 
 
 def test_what_fires_is_listed_the_worst_first_and_what_is_over_if_asked_for(served: Served) -> None:
-    over = alert("c", severity=Severity.CRITICAL, resolved_at=30.0, resolved_by="it is over")
+    over = alert("c", severity=Severity.CRITICAL, resolved_at=30.0, resolved_by="its condition no longer holds")
     fire(served, alert("a"), alert("b", severity=Severity.CRITICAL), over)
     assert ids(served) == ["b", "a"]
     assert ids(served, history=True) == ["b", "a", "c"]
@@ -51,7 +51,7 @@ def test_what_fires_is_listed_the_worst_first_and_what_is_over_if_asked_for(serv
 
 
 def test_an_alert_is_acknowledged_once_and_only_while_it_fires(served: Served) -> None:
-    fire(served, alert("a"), alert("b", resolved_at=30.0, resolved_by="it is over"))
+    fire(served, alert("a"), alert("b", resolved_at=30.0, resolved_by="its condition no longer holds"))
     row = served.call("POST", "/alerts/a/ack").data
     assert row["acknowledged_by"] == pwd.getpwuid(os.geteuid()).pw_name
     assert served.call("POST", "/alerts/a/ack").data["acknowledged_at"] == row["acknowledged_at"]
@@ -76,12 +76,12 @@ def test_a_silence_is_made_listed_and_ended(served: Served) -> None:
     [
         ({"match": "nod=gpu-07", "duration_s": 60}, "alerts have no 'nod'; did you mean 'node'?"),
         ({"match": "", "duration_s": 60}, "write the name of a rule"),
-        ({"match": "rule=", "duration_s": 60}, "says nothing"),
-        ({"match": "x" * 501, "duration_s": 60}, "500 are the most"),
-        ({"match": ",".join("abcdefghijklmnopqrstuvw"), "duration_s": 60}, "20 are the most"),
+        ({"match": "rule=", "duration_s": 60}, "neither the name of a rule"),
+        ({"match": "x" * 501, "duration_s": 60}, "at most 500 are allowed"),
+        ({"match": ",".join("abcdefghijklmnopqrstuvw"), "duration_s": 60}, "at most 20 are allowed"),
         ({"match": "a", "duration_s": 0}, "duration_s must be from 1"),
         ({"match": "a", "duration_s": 1e12}, "duration_s must be from 1"),
-        ({"match": "a", "duration_s": 60, "reason": "x" * 201}, "200 are the most"),
+        ({"match": "a", "duration_s": 60, "reason": "x" * 201}, "at most 200 are allowed"),
         ({"match": "a"}, "duration_s"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_rule_with_a_mistake_is_refused_with_its_line(path: Path, rule: str, w
 def test_a_rule_that_is_there_twice_and_more_rules_than_there_may_be_are_refused(path: Path) -> None:
     line = '  - {{name: r{0}, when: "temperature_c > 85"}}\n'
     assert "defined twice" in refusal(path, "alerts:\n" + line.format(1) * 2)
-    assert "100 are the most" in refusal(path, "alerts:\n" + "".join(line.format(n) for n in range(101)))
+    assert "at most 100 are allowed" in refusal(path, "alerts:\n" + "".join(line.format(n) for n in range(101)))
 
 
 def test_what_a_reload_changes_of_rules_is_told(path: Path) -> None:

@@ -130,7 +130,7 @@ def test_what_cannot_be_read_neither_fires_nor_is_over() -> None:
     assert len(site.firing) == 1
     site.look({"1": None}, after_s=UNHEARD_S)
     assert site.firing == []
-    assert "whether it is over is not known" in site.told[-1].sentence
+    assert "it may have ended" in site.told[-1].sentence
 
 
 def test_a_job_that_is_there_no_more_is_over_and_one_of_a_kind_not_looked_at_is_not() -> None:
@@ -141,7 +141,7 @@ def test_a_job_that_is_there_no_more_is_over_and_one_of_a_kind_not_looked_at_is_
     assert len(site.firing) == 2
     site.see({SubjectKind.JOB: jobs[1:]})
     assert [alert.subject for alert in site.firing] == ["job 2"]
-    assert site.resolved[0].resolved_by == "job 1 is there no more"
+    assert site.resolved[0].resolved_by == "job 1 no longer exists"
 
 
 def test_a_device_whose_node_has_not_joined_yet_after_a_restart_is_not_gone() -> None:
@@ -153,7 +153,7 @@ def test_a_device_whose_node_has_not_joined_yet_after_a_restart_is_not_gone() ->
     assert len(site.firing) == 2
     site.look({"2": 91})
     assert [alert.subject for alert in site.firing] == ["device 2"]
-    assert site.resolved[0].resolved_by == "device 1 is there no more"
+    assert site.resolved[0].resolved_by == "device 1 no longer exists"
 
 
 def test_a_rule_that_is_taken_away_ends_its_alerts() -> None:

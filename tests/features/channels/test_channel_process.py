@@ -76,7 +76,7 @@ def test_who_never_answers_is_given_up_at_the_deadline_with_the_process() -> Non
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begun = time.monotonic()
         outcome = ChannelProcess(timeout_s=1.0).send(f"json://127.0.0.1:{silent.getsockname()[1]}/x", MESSAGE)
-        assert outcome == Outcome(False, "the receiver did not take it within 1 s")
+        assert outcome == Outcome(False, "the receiver did not accept the message within 1 s")
         assert time.monotonic() - begun < 25
 
 
@@ -141,6 +141,6 @@ def test_urls_that_apprise_does_not_understand_are_refused_without_being_shown()
         check_channels(channels, {"channels": "config.yaml, line 3"})
     said = str(refused.value)
     assert "config.yaml, line 3: channels.ops: apprise does not know the kind 'jsom'; did you mean 'json'?" in said
-    assert "channels.chat: this is not a whole URL of the kind slack; write it as slack://{token_a}" in said
+    assert "channels.chat: this URL is incomplete for the kind slack; write it as slack://{token_a}" in said
     assert "good" not in said
     assert SECRET not in said

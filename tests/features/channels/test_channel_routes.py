@@ -65,7 +65,7 @@ def test_a_users_channel_is_of_an_allowed_kind_is_tried_and_is_forgotten(served:
     refused = served.call_tcp("POST", "/own-channel", {"url": f"mqtt://{SECRET}/x"}, token=token)
     assert (refused.status, "a channel of the kind mqtt is not allowed" in refused.error["message"]) == (422, True)
     broken = served.call_tcp("POST", "/own-channel", {"url": f"slack://{SECRET}"}, token=token)
-    assert (broken.status, "not a whole URL of the kind slack" in broken.error["message"]) == (422, True)
+    assert (broken.status, "this URL is incomplete for the kind slack" in broken.error["message"]) == (422, True)
     assert SECRET.encode() not in refused.body + broken.body
     url = receiver.url(SECRET)
     assert served.call_tcp("POST", "/own-channel", {"url": url}, token=token).data["kind"] == "json"

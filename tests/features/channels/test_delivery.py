@@ -168,7 +168,7 @@ def test_a_full_disk_keeps_nothing_from_being_sent(tmp_path: Path, caplog: pytes
         tries.threads.put("ops", outgoing(number))
     until(lambda: len(tries.sent) == 2)
     tries.threads.close()
-    assert sum("cannot be written down" in record.message for record in caplog.records) == 1
+    assert sum("messages cannot be saved" in record.message for record in caplog.records) == 1
 
 
 def test_no_more_than_so_many_wait_and_the_next_that_is_sent_says_how_many_are_missing(tmp_path: Path) -> None:

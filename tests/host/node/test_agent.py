@@ -208,7 +208,7 @@ def test_connections_have_a_bound_and_those_that_are_closed_count_no_more(remote
     held = [connected(remote) for _ in range(MOST_CONNECTIONS)]
     one_more = RemoteNode(remote.socket)
     # Not that the call failed: what it asked for, such as a launch, is tried again.
-    with pytest.raises(NodeUnreachable, match="which is the most"):
+    with pytest.raises(NodeUnreachable, match="the limit"):
         one_more.launches.reports(())
     for connection in held:
         connection.close()

@@ -318,7 +318,7 @@ def test_what_becomes_of_a_device_is_logged_once(start: Start, path: Path, caplo
     passes(sampler)
     lost, sick = said()
     assert lost == "GPU 0 (a): unreadable: the device is lost: it has fallen off the bus; nothing starts on it"
-    assert sick.startswith("GPU 1 (b): unhealthy: 2 memory errors beyond correction since the driver was loaded")
+    assert sick.startswith("GPU 1 (b): unhealthy: 2 uncorrectable memory errors since the driver was loaded")
     rewrite(path, ROW.format(uuid="a", extra=""))
     eventually(lambda: len(said()) == 4)
     assert {line.partition(" after")[0] for line in said()[2:]} == {

@@ -48,10 +48,10 @@ def test_what_is_not_well_at_the_first_look_is_told(look: Looked) -> None:
 
 def test_a_reason_whose_numbers_move_is_the_same_and_another_reason_is_news(look: Looked) -> None:
     def hot(celsius: int) -> DeviceCondition:
-        return DeviceCondition("GPU-a", unhealthy=f"it is at {celsius}°C, and 95°C is the most allowed")
+        return DeviceCondition("GPU-a", unhealthy=f"it is at {celsius}°C; at most 95°C is allowed")
 
     assert look(hot(97)) == [
-        "WARNING GPU 0 (GPU-a): unhealthy: it is at 97°C, and 95°C is the most allowed; nothing starts on it"
+        "WARNING GPU 0 (GPU-a): unhealthy: it is at 97°C; at most 95°C is allowed; nothing starts on it"
     ]
     assert look(hot(98)) == look(hot(101)) == []
     assert look(DeviceCondition("GPU-a", unhealthy="2 memory errors")) == [
@@ -81,11 +81,11 @@ def test_what_becomes_of_all_devices_at_once_is_one_line(look: Looked) -> None:
 def test_a_device_that_keeps_changing_is_told_of_again_when_it_is_calm(look: Looked) -> None:
     said = [line for number in range(200) for line in look(*([LOST] if number % 2 else []))]
     assert len(said) == MOST_CHANGES
-    assert "it keeps changing, and is told of again when it has been calm for 10m" in said[-1]
+    assert "it keeps changing, and is logged again after it has been stable for 10m" in said[-1]
     assert look(LOST, after_s=WINDOW_S - 2) == []
     (calm,) = look(LOST, after_s=10.0)
     assert calm.startswith("WARNING GPU 0 (GPU-a): unreadable: the device is lost; nothing starts on it; so for 10m 8s")
-    assert calm.endswith("after 193 changes that were not told")
+    assert calm.endswith("after 193 changes that were not logged")
     assert look(LOST, after_s=WINDOW_S) == []
     assert look() == ["INFO GPU 0 (GPU-a): can be read again after 20m 9s"]
 

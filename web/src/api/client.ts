@@ -19,7 +19,7 @@ export class ApiError extends Error {
 /** The server did not answer at all. */
 export class Unreachable extends Error {
   constructor() {
-    super("The server does not answer. This page goes on when it is back.");
+    super("The server does not answer. This page continues when the server is back.");
     this.name = "Unreachable";
   }
 }

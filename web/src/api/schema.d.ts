@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * Gpu Status
-         * @description List the GPUs with what they are like now.
+         * @description List the GPUs with their present readings.
          */
         get: operations["gpu_status_api_dashboard_gpu_status_get"];
         put?: never;
@@ -233,7 +233,7 @@ export interface paths {
         };
         /**
          * Info
-         * @description Tell what this server is.
+         * @description Describe this server.
          */
         get: operations["info_api_system_info_get"];
         put?: never;
@@ -259,7 +259,7 @@ export interface paths {
         put?: never;
         /**
          * Create
-         * @description Write down a task. What it does not say: `deployment_mode` docker, `gpu_wait_timeout_s` 300.
+         * @description Store a task. Defaults: `deployment_mode` docker, `gpu_wait_timeout_s` 300.
          */
         post: operations["create_api_tasks__post"];
         delete?: never;
@@ -297,7 +297,7 @@ export interface paths {
         };
         /**
          * Task
-         * @description Tell of a task, with what it asks for.
+         * @description Show a task with its configuration.
          */
         get: operations["task_api_tasks__task_id__get"];
         /**
@@ -308,7 +308,7 @@ export interface paths {
         post?: never;
         /**
          * Delete
-         * @description Forget a task that does not run, and its experiments.
+         * @description Delete a task that does not run, and its experiments.
          */
         delete: operations["delete_api_tasks__task_id__delete"];
         options?: never;
@@ -351,7 +351,7 @@ export interface paths {
         put?: never;
         /**
          * Clear
-         * @description Forget the experiments of a task that does not run.
+         * @description Delete the experiments of a task that does not run.
          */
         post: operations["clear_api_tasks__task_id__clear_post"];
         delete?: never;
@@ -369,7 +369,7 @@ export interface paths {
         };
         /**
          * Experiment Logs
-         * @description Send what the server of an experiment wrote: the end of it, or with `follow` all until its job has ended.
+         * @description Send the output of the server of an experiment: its end, or with `follow` all of it until its job has ended.
          */
         get: operations["experiment_logs_api_tasks__task_id__experiments__number__logs_get"];
         put?: never;
@@ -389,7 +389,7 @@ export interface paths {
         };
         /**
          * Logs
-         * @description Tell what happened to a task and its experiments, a line each. With `follow`, until nothing of it runs.
+         * @description Send the events of a task and its experiments, a line each; with `follow` until the task no longer runs.
          */
         get: operations["logs_api_tasks__task_id__logs_get"];
         put?: never;
@@ -411,7 +411,7 @@ export interface paths {
         put?: never;
         /**
          * Restart
-         * @description Forget the experiments of a task that does not run, and begin anew.
+         * @description Delete the experiments of a task that does not run, and start it again.
          */
         post: operations["restart_api_tasks__task_id__restart_post"];
         delete?: never;
@@ -431,7 +431,7 @@ export interface paths {
         put?: never;
         /**
          * Start
-         * @description Have a task begin. One that failed or was cancelled goes on where it was.
+         * @description Start a task. A task that failed or was cancelled continues where it was.
          */
         post: operations["start_api_tasks__task_id__start_post"];
         delete?: never;
@@ -449,7 +449,7 @@ export interface paths {
         };
         /**
          * Alerts
-         * @description List the alerts that fire, and the last that are over if asked for.
+         * @description List the active alerts, and on request the last resolved ones.
          */
         get: operations["alerts_api_v1_alerts_get"];
         put?: never;
@@ -471,7 +471,8 @@ export interface paths {
         put?: never;
         /**
          * Acknowledge
-         * @description Say that the caller takes care of what an alert tells of. For administrators, and of jobs for their users.
+         * @description Acknowledge an alert: others see that the caller takes care of it. For administrators; alerts about jobs also
+         *     for the jobs' users.
          */
         post: operations["acknowledge_api_v1_alerts__alert_id__ack_post"];
         delete?: never;
@@ -689,7 +690,7 @@ export interface paths {
         };
         /**
          * Events
-         * @description Tell what happens to jobs, devices and alerts, and how devices are, while it happens.
+         * @description Stream the events of jobs, devices and alerts, and samples of devices.
          */
         get: operations["events_api_v1_events_get"];
         put?: never;
@@ -757,7 +758,7 @@ export interface paths {
         };
         /**
          * Fair Shares
-         * @description Tell what each project and user counts as having used, by which the policy `fair-share` orders jobs.
+         * @description Show the use of each project and user as the policy `fair-share` counts it to order jobs.
          */
         get: operations["fair_shares_api_v1_fair_shares_get"];
         put?: never;
@@ -797,7 +798,7 @@ export interface paths {
         };
         /**
          * Device History
-         * @description Tell what a device was like over a stretch of time, also one that is gone: at most 1,000 points a series.
+         * @description Show the readings of a device over a period, also of a device that is gone: at most 1,000 points a series.
          */
         get: operations["device_history_api_v1_history_devices__uuid__get"];
         put?: never;
@@ -817,7 +818,7 @@ export interface paths {
         };
         /**
          * Job History
-         * @description Tell what a job's devices were like while it had them; by default from its last start to its end, or to now.
+         * @description Show the readings of a job's devices while it had them; by default from its last start to its end, or to now.
          */
         get: operations["job_history_api_v1_history_jobs__job_id__get"];
         put?: never;
@@ -837,7 +838,8 @@ export interface paths {
         };
         /**
          * Job Gpus History
-         * @description Tell what each GPU of a job was like in its last attempt; of more than 16, the least, mean and most of all.
+         * @description Show the readings of each GPU of a job in its last attempt; for more than 16 GPUs the least, mean and most of
+         *     all.
          */
         get: operations["job_gpus_history_api_v1_history_jobs__job_id__gpus_get"];
         put?: never;
@@ -857,7 +859,7 @@ export interface paths {
         };
         /**
          * Node History
-         * @description Tell what the devices of a node were like together, also of one that is gone.
+         * @description Show the combined readings of the devices of a node, also of a node that is gone.
          */
         get: operations["node_history_api_v1_history_nodes__name__get"];
         put?: never;
@@ -877,7 +879,7 @@ export interface paths {
         };
         /**
          * Project History
-         * @description Tell what the devices were like that the jobs of a project had, together.
+         * @description Show the combined readings of the devices that the jobs of a project had.
          */
         get: operations["project_history_api_v1_history_projects__name__get"];
         put?: never;
@@ -897,7 +899,7 @@ export interface paths {
         };
         /**
          * User History
-         * @description Tell what the devices were like that the jobs of a user had, together.
+         * @description Show the combined readings of the devices that the jobs of a user had.
          */
         get: operations["user_history_api_v1_history_users__name__get"];
         put?: never;
@@ -983,7 +985,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel Many
-         * @description Cancel all jobs that are named or chosen.
+         * @description Cancel all jobs that the body names or selects.
          */
         post: operations["cancel_many_api_v1_jobs_cancel_post"];
         delete?: never;
@@ -1023,7 +1025,7 @@ export interface paths {
         put?: never;
         /**
          * Hold Many
-         * @description Put all jobs on hold that are named or chosen.
+         * @description Put all jobs on hold that the body names or selects.
          */
         post: operations["hold_many_api_v1_jobs_hold_post"];
         delete?: never;
@@ -1043,7 +1045,7 @@ export interface paths {
         put?: never;
         /**
          * Release Many
-         * @description Let all jobs start that are named or chosen. Reservations end, where their ids are given.
+         * @description Let all jobs start that the body names or selects. Reservations named by their ids end.
          */
         post: operations["release_many_api_v1_jobs_release_post"];
         delete?: never;
@@ -1063,7 +1065,7 @@ export interface paths {
         put?: never;
         /**
          * Requeue Many
-         * @description Run all jobs again that are named or chosen: of the latter those that failed or were lost.
+         * @description Run all jobs again that the body names or selects. Of the selected jobs only those that failed or were lost run again.
          */
         post: operations["requeue_many_api_v1_jobs_requeue_post"];
         delete?: never;
@@ -1101,7 +1103,7 @@ export interface paths {
         };
         /**
          * Job
-         * @description Show one job: its request, what it has, its members and its attempts.
+         * @description Show one job: its request, its devices, its members and its attempts.
          */
         get: operations["job_api_v1_jobs__job_id__get"];
         put?: never;
@@ -1189,10 +1191,9 @@ export interface paths {
         };
         /**
          * Output
-         * @description Send what the command writes until it has ended; it is ended when this connection is.
-         *
-         *     Each piece has five bytes before it: 1 for standard output or 2 for errors, then its length, four bytes, the highest
-         *     first. The last one is of 0: `{"exit_code": 0, "message": null}`.
+         * @description Send the output of the command until it has ended. The command is ended when this connection closes. Five
+         *     bytes precede each piece: 1 for standard output or 2 for errors, then its length in four bytes, the highest
+         *     first. The last piece has 0 as its first byte: `{"exit_code": 0, "message": null}`.
          */
         get: operations["output_api_v1_jobs__job_id__execs__exec_id__output_get"];
         put?: never;
@@ -1254,10 +1255,10 @@ export interface paths {
         put?: never;
         /**
          * Write Input
-         * @description Send the next bytes of a job's input, as many as it takes now. No bytes ask how much it has taken.
-         *
-         *     Waits a while for a job that takes nothing yet. A request may be repeated: what the job has is passed over. Who
-         *     has none to send says so every 20 seconds; a job whose sender was not heard of for a minute is ended.
+         * @description Send the next bytes of a job's input, as many as it takes now. An empty body asks how much it has taken. The
+         *     request waits a while for a job that takes nothing yet. It may be repeated: bytes that the job already has are
+         *     skipped. A client without input sends an empty body every 20 seconds; a job is ended if its client sends nothing
+         *     for a minute.
          */
         post: operations["write_input_api_v1_jobs__job_id__input_post"];
         delete?: never;
@@ -1375,7 +1376,8 @@ export interface paths {
         };
         /**
          * Why
-         * @description Explain why a job waits, and when it is expected to start; of one that has ended, what its log's end says.
+         * @description Explain why a job waits, and when it is expected to start; for an ended job, the cause that the end of its log
+         *     names.
          */
         get: operations["why_api_v1_jobs__job_id__why_get"];
         put?: never;
@@ -1415,7 +1417,7 @@ export interface paths {
         };
         /**
          * Nodes
-         * @description List the nodes, whether jobs may start on them, and what they have.
+         * @description List the nodes, whether jobs may start on them, and their resources.
          */
         get: operations["nodes_api_v1_nodes_get"];
         put?: never;
@@ -1437,7 +1439,7 @@ export interface paths {
         put?: never;
         /**
          * Cordon
-         * @description Set a node apart: nothing more starts on it, and what runs there goes on.
+         * @description Cordon a node: no further job starts on it, and running jobs go on.
          */
         post: operations["cordon_api_v1_nodes__node__cordon_post"];
         delete?: never;
@@ -1457,7 +1459,7 @@ export interface paths {
         put?: never;
         /**
          * Drain
-         * @description Empty a node: nothing more starts on it, and at the deadline what still runs goes back to its queue.
+         * @description Empty a node: no further job starts on it, and jobs that still run at the deadline go back to their queue.
          */
         post: operations["drain_api_v1_nodes__node__drain_post"];
         delete?: never;
@@ -1555,7 +1557,7 @@ export interface paths {
         };
         /**
          * Queues
-         * @description List the queues with their quotas and use, and what of them is left to the caller.
+         * @description List the queues with their quotas and use, and the amounts left to the caller.
          */
         get: operations["queues_api_v1_queues_get"];
         put?: never;
@@ -1623,7 +1625,7 @@ export interface paths {
         };
         /**
          * Report
-         * @description Tell what GPUs were granted for in a period: used, idle, unmetered and wasted hours, energy and cost.
+         * @description Report the use of granted GPUs in a period: used, idle, unmetered and wasted hours, energy and cost.
          */
         get: operations["report_api_v1_report_get"];
         put?: never;
@@ -1643,7 +1645,7 @@ export interface paths {
         };
         /**
          * Resource Names
-         * @description List the resource names of other systems that submissions may use, with what one unit of each is.
+         * @description List the resource names of other systems that submissions may use, each with the meaning of one unit.
          */
         get: operations["resource_names_api_v1_resource_names_get"];
         put?: never;
@@ -1683,7 +1685,7 @@ export interface paths {
         };
         /**
          * Session
-         * @description Tell who the caller is, and what they may do.
+         * @description Show the caller and their rights.
          */
         get: operations["session_api_v1_session_get"];
         put?: never;
@@ -1717,7 +1719,7 @@ export interface paths {
         put?: never;
         /**
          * Silence
-         * @description Keep alerts from being told for a time: an administrator any, others those about their own jobs.
+         * @description Suppress messages about alerts for a time: administrators about any alert, others about their own jobs.
          */
         post: operations["silence_api_v1_silences_post"];
         delete?: never;
@@ -1738,7 +1740,7 @@ export interface paths {
         post?: never;
         /**
          * Unsilence
-         * @description End a silence: what it kept back and still fires is told.
+         * @description End a silence. Messages about its alerts that are still active are sent then.
          */
         delete: operations["unsilence_api_v1_silences__silence_id__delete"];
         options?: never;
@@ -1781,7 +1783,7 @@ export interface paths {
         put?: never;
         /**
          * Estimate
-         * @description Tell what a task would take at most, and whether it makes sense. Nothing is written down.
+         * @description Estimate the most that a task would take, and check it. Nothing is stored.
          */
         post: operations["estimate_api_v1_tasks_estimate_post"];
         delete?: never;
@@ -1799,12 +1801,12 @@ export interface paths {
         };
         /**
          * Task
-         * @description Tell of a task, with what it asks for.
+         * @description Show a task with its configuration.
          */
         get: operations["task_api_v1_tasks__task_id__get"];
         /**
          * Edit
-         * @description Have a task that does not run ask for something else. Once there are experiments, only what it is called.
+         * @description Change a task that does not run. Once it has experiments, only its name and description can change.
          */
         put: operations["edit_api_v1_tasks__task_id__put"];
         post?: never;
@@ -1849,7 +1851,7 @@ export interface paths {
         put?: never;
         /**
          * Clear
-         * @description Forget the experiments of a task that does not run.
+         * @description Delete the experiments of a task that does not run.
          */
         post: operations["clear_api_v1_tasks__task_id__clear_post"];
         delete?: never;
@@ -1907,7 +1909,7 @@ export interface paths {
         };
         /**
          * Export
-         * @description Send what a task has found as a file: all experiments (csv), or the best one (yaml, submit, ome).
+         * @description Send the results of a task as a file: all experiments (csv), or the best one (yaml, submit, ome).
          */
         get: operations["export_api_v1_tasks__task_id__export__form__get"];
         put?: never;
@@ -1927,7 +1929,8 @@ export interface paths {
         };
         /**
          * Findings
-         * @description Tell what the experiments of a task have come to so far: what mattered, what no other beats, and the best.
+         * @description Show the findings of a task so far: the importance of parameters, the experiments that no other beats, and the
+         *     best one.
          */
         get: operations["findings_api_v1_tasks__task_id__findings_get"];
         put?: never;
@@ -1947,7 +1950,7 @@ export interface paths {
         };
         /**
          * Logs
-         * @description Tell what happened to a task and its experiments, a line each. With `follow`, until nothing of it runs.
+         * @description Send the events of a task and its experiments, a line each; with `follow` until the task no longer runs.
          */
         get: operations["logs_api_v1_tasks__task_id__logs_get"];
         put?: never;
@@ -1989,7 +1992,7 @@ export interface paths {
         put?: never;
         /**
          * Restart
-         * @description Forget the experiments of a task that does not run, and begin anew.
+         * @description Delete the experiments of a task that does not run, and start it again.
          */
         post: operations["restart_api_v1_tasks__task_id__restart_post"];
         delete?: never;
@@ -2009,7 +2012,7 @@ export interface paths {
         put?: never;
         /**
          * Start
-         * @description Have a task begin. One that failed or was cancelled goes on where it was.
+         * @description Start a task. A task that failed or was cancelled continues where it was.
          */
         post: operations["start_api_v1_tasks__task_id__start_post"];
         delete?: never;
@@ -2071,7 +2074,7 @@ export interface paths {
         };
         /**
          * Usage
-         * @description Tell how many GPU-hours were used in a period, by whom, and how well shares were enforced.
+         * @description Show the GPU-hours used in a period by each group, and how well shares were enforced.
          */
         get: operations["usage_api_v1_usage_get"];
         put?: never;
@@ -2091,7 +2094,8 @@ export interface paths {
         };
         /**
          * Waste
-         * @description List the jobs of a period that did not use what they were granted, with the request that would have done.
+         * @description List the jobs of a period that used less than they were granted, each with a request that would have been
+         *     enough.
          */
         get: operations["waste_api_v1_waste_get"];
         put?: never;
@@ -2160,16 +2164,16 @@ export interface components {
         };
         /**
          * AlertRow
-         * @description An alert that fires, or fired. Times are in Unix seconds.
+         * @description An active or resolved alert. Times are in Unix seconds.
          *
          *     Attributes:
          *         state: firing or resolved.
          *         subject: the subject with its kind: "device GPU-1", "job 17", "node gpu-01".
          *         since: when its cause began.
          *         value: the reading of `measure` when it fired.
-         *         sentence: what happened, with the numbers, and what to do.
+         *         sentence: the event with its numbers, and what to do.
          *         to: the channels that report it.
-         *         told_at: when they got the message that it fires; null while it is silenced.
+         *         told_at: when they got the message about it; null while it is silenced.
          *         silenced: no messages are sent now, because a silence matches.
          *         acknowledged_by: the user who has said that they take care of it.
          *         resolved_by: what ended it.
@@ -2219,7 +2223,7 @@ export interface components {
         };
         /**
          * AlertsQuery
-         * @description Whether to list, besides the alerts that fire, the last that are over.
+         * @description Whether to list the last resolved alerts besides the active ones.
          */
         AlertsQuery: {
             /**
@@ -2298,7 +2302,7 @@ export interface components {
         };
         /**
          * AutotunerCatalog
-         * @description What tasks may name: presets, and of each inference server the flags that are known of it.
+         * @description The names that tasks may use: presets, and the known flags of each inference server.
          */
         AutotunerCatalog: {
             /** Flags */
@@ -2478,7 +2482,7 @@ export interface components {
         };
         /**
          * AutotunerSystem
-         * @description What this server is.
+         * @description A description of this server.
          */
         AutotunerSystem: {
             /** App Name */
@@ -3077,7 +3081,7 @@ export interface components {
         };
         /**
          * Drain
-         * @description Why a node is emptied, and how long what runs there may go on (null: until it ends by itself).
+         * @description The reason to empty a node, and the time for which its jobs may go on (null: until they end by themselves).
          */
         Drain: {
             /**
@@ -3155,7 +3159,7 @@ export interface components {
          * ErrorDetail
          * @description An error: what is wrong, why, and what to do; `field` is the field to change in the request, if it is one.
          *
-         *     `descriptions` tell by language (en, zh) what that field is, where its definition does.
+         *     `descriptions` are the meanings of that field by language (en, zh), if its definition has them.
          */
         ErrorDetail: {
             /** Descriptions */
@@ -3181,7 +3185,7 @@ export interface components {
          *         what: what happened, in one word, such as "submitted".
          *         id: its place in the journal; a stream with this number as `after` continues behind it. None if it has none.
          *         at: when, in Unix seconds.
-         *         by: the user or the part of the server that caused it; None if nobody did.
+         *         by: the user or the part of the server that caused it; None if there is none.
          *         rows: the changed fields of rows of listings, with the fields that identify the rows.
          *         message: a sentence for a person, None if there is none.
          */
@@ -3205,8 +3209,8 @@ export interface components {
         };
         /**
          * EventsQuery
-         * @description The events to send: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and of all
-         *     but metrics everything `after` this event id; by default what happens from now on.
+         * @description The events to send: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and,
+         *     except for metrics, all events `after` this event id; by default events from now on.
          */
         EventsQuery: {
             /**
@@ -3294,7 +3298,7 @@ export interface components {
          *         rank: the member of a gang to run it in.
          *         terminal: it runs at one of this size; left out: it has pipes.
          *         term: the kind of that terminal, such as "xterm-256color"; "" for as the job has it.
-         *         stdin: it is sent input; without, its input is empty.
+         *         stdin: whether it is sent input; otherwise its input is empty.
          */
         ExecRequest: {
             /**
@@ -3551,9 +3555,9 @@ export interface components {
          *         eviction: the last time it was stopped for others, with what it lost; None if it never was.
          *         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
          *         makes_room: ids of the jobs that are being stopped for it.
-         *         obstacle: why nothing at all starts now (a full disk), None unless the job waits and that is so.
-         *         diagnosis: why it failed and what to do, read from the end of its log; None if it did not fail, if the reason is
-         *             not known, or if the caller may not read the log.
+         *         obstacle: the reason why no job at all can start now (a full disk); None if there is none, or the job does
+         *         not wait. diagnosis: why it failed and what to do, read from the end of its log; None if it did not fail, if
+         *         the reason is not known, or if the caller may not read the log.
          *         log_missing_bytes: the bytes of output that are missing in its log, which is limited (for a gang, in the logs of
          *             its first eight members); None if nothing is missing, or if that is not known.
          */
@@ -4094,7 +4098,7 @@ export interface components {
          * JobId
          * @description The id of an accepted job or array; `array_size` counts the elements of an array.
          *
-         *     `notes` say what was rounded and what preflight warns of; they are also at the top of the job's log.
+         *     `notes` name rounded amounts and the warnings of preflight; they are also at the top of the job's log.
          */
         JobId: {
             /**
@@ -4120,7 +4124,7 @@ export interface components {
         };
         /**
          * JobKind
-         * @description What holds the devices: a process that Corral starts, a session, or a process that already ran.
+         * @description The holder of the devices: a process that Corral starts, a session, or a process that already ran.
          * @enum {string}
          */
         JobKind: "run" | "reserve" | "adopt";
@@ -4141,8 +4145,8 @@ export interface components {
          *     Attributes:
          *         devices: UUIDs, also after the end.
          *         exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
-         *         reason: why it ended; for a job that has its devices but has not begun, why it has not.
-         *         wait: one word on why it waits, None unless it does.
+         *         reason: the reason of its end; for a job that has its devices but has not begun, the reason for that.
+         *         wait: the reason of its waiting in one word, None if it does not wait.
          *         gpus: devices asked for, of all members of a gang.
          *         gpus_milli: thousandths of a GPU that it holds or held last, or asks for; None where it asks for memory, and had
          *             none yet.
@@ -4366,7 +4370,7 @@ export interface components {
         };
         /**
          * Kpi
-         * @description One key figure: `value` is None where nothing was measured. `formula` is a sentence that says what it is.
+         * @description One key figure: `value` is None where nothing was measured. `formula` is a sentence with its definition.
          */
         Kpi: {
             /** Formula */
@@ -4491,7 +4495,7 @@ export interface components {
         };
         /**
          * Level
-         * @description What holds a job to its grant: hardware or driver, Corral's memory guard, or nothing.
+         * @description The enforcement of a job's grant: by hardware or driver, by Corral's memory guard, or none.
          * @enum {string}
          */
         Level: "enforced" | "guarded" | "advisory";
@@ -4509,11 +4513,10 @@ export interface components {
         };
         /**
          * LogQuery
-         * @description The part of a log: from byte `offset` on, or the last `tail` lines, or what was written `since` a moment (Unix
-         *     seconds; some seconds more may come), or of that the last lines. With `follow`, what is written later follows.
-         *
-         *     `rank` is a member of a gang, or "all": then whole lines of all members, with the rank before each, and of each the
-         *     last `tail` lines. These are looked for in the last 256 MiB.
+         * @description The part of a log: from byte `offset` on, or the last `tail` lines, or the output since the time `since` (Unix
+         *     seconds; the output of some seconds before may be included), or the last lines of that. With `follow`, later
+         *     output follows. `rank` is a member of a gang, or "all": whole lines of all members, each with the rank before it,
+         *     and the last `tail` lines of each member. These are looked for in the last 256 MiB.
          */
         LogQuery: {
             /**
@@ -4691,7 +4694,7 @@ export interface components {
         };
         /**
          * NewExperiment
-         * @description The next experiment of a task: its number, its parameters by name, and what the search keeps of it.
+         * @description The next experiment of a task: its number, its parameters by name, and data of the search about it.
          */
         NewExperiment: {
             /** Experiment Id */
@@ -4822,7 +4825,7 @@ export interface components {
         Operator: "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt";
         /**
          * OwnChannel
-         * @description The URL through which the caller is told, as apprise reads it. It holds secrets, and no answer has it.
+         * @description The URL of the caller's channel, in the form of apprise. It holds secrets, and no answer has it.
          */
         OwnChannel: {
             /** Url */
@@ -4941,7 +4944,8 @@ export interface components {
         };
         /**
          * PodRow
-         * @description A pod, none of Corral's, that a cluster has given a device to; `owner` is what made it, such as "Job/train".
+         * @description A pod not made by Corral to which a cluster has given a device; `owner` is the object that made it, such as
+         *     "Job/train".
          */
         PodRow: {
             /** Name */
@@ -5006,11 +5010,11 @@ export interface components {
         };
         /**
          * QueueRow
-         * @description One queue as `queues` lists it; or what limits the caller, or a project, in every queue.
+         * @description One queue as `queues` lists it; or the limits of the caller, or of a project, in every queue.
          *
          *     Attributes:
          *         kind: user, project or queue.
-         *         parent: the queue that it stands below, None for one at the top and for users and projects.
+         *         parent: the queue above it, None for one at the top and for users and projects.
          *         quota: its own limits.
          *         policy: the name of the policy that its jobs are served by; None for users, projects and a removed queue.
          *         used_milli, waiting: milli-GPU in use and jobs that wait, of a queue with those of all queues below it.
@@ -5039,7 +5043,7 @@ export interface components {
         };
         /**
          * QueuesQuery
-         * @description The project of the job for which it is told what is left.
+         * @description The project of the job for which the amounts left are computed.
          */
         QueuesQuery: {
             /**
@@ -5103,7 +5107,7 @@ export interface components {
          *     Attributes:
          *         changed: settings that are in force now.
          *         after_restart: settings that need a restart of the server; `old` is the value in force.
-         *         remarks: what an administrator should know, a sentence each.
+         *         remarks: facts for administrators, a sentence each.
          */
         ReloadedSettings: {
             /** After Restart */
@@ -5700,11 +5704,10 @@ export interface components {
          * ServerInfo
          * @description A server about itself. `mock` says that its devices are described, not real; `devices` counts them.
          *
-         *     `cluster` is what the site calls itself (`cluster.name`), None where its settings do not say.
-         *
-         *     `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts the
-         *     firing alerts by severity, without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the
-         *     server's session keyring (a filter of system calls), None where each has one of its own.
+         *     `cluster` is the name of the site (`cluster.name`), None if its settings have none. `obstacle` is the reason why
+         *     no job at all can start now (a full disk), None if there is none. `alerts` counts the firing alerts by severity,
+         *     without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the server's session keyring
+         *     (a filter of system calls), None where each has one of its own.
          */
         ServerInfo: {
             /** Alerts */
@@ -5777,7 +5780,7 @@ export interface components {
         };
         /**
          * SlicePlan
-         * @description What changes the MIG slices of a device: commands in their order, and whether they were run.
+         * @description The commands that change the MIG slices of a device, in their order, and whether they were run.
          */
         SlicePlan: {
             /** Applied */
@@ -6095,7 +6098,7 @@ export interface components {
         };
         /**
          * TaintEffect
-         * @description What a taint does to jobs that do not tolerate it.
+         * @description The effect of a taint on jobs that do not tolerate it.
          * @enum {string}
          */
         TaintEffect: "NoSchedule" | "PreferNoSchedule" | "NoExecute";
@@ -6706,7 +6709,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerCluster"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6735,7 +6738,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerGpus"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6767,7 +6770,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerExperiment"][];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6801,7 +6804,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerExperiment"][];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6832,7 +6835,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerExperiment"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6861,7 +6864,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerPreset"][];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6892,7 +6895,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerPreset"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6921,7 +6924,7 @@ export interface operations {
                     "application/json": components["schemas"]["RuntimeCounts"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6950,7 +6953,7 @@ export interface operations {
                     "application/json": components["schemas"]["RuntimeCompatibility"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6981,7 +6984,7 @@ export interface operations {
                     "application/json": components["schemas"]["RuntimeParameters"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7010,7 +7013,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerHealth"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7030,7 +7033,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What this server is. */
+            /** @description A description of this server. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7039,7 +7042,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerSystem"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7072,7 +7075,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerTaskRow"][];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7105,7 +7108,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerTask"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7136,7 +7139,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerTask"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7167,7 +7170,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerTask"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7202,7 +7205,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerTask"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7231,7 +7234,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7266,7 +7269,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerTask"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7297,7 +7300,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerTask"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7328,7 +7331,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerTask"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7365,14 +7368,14 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description Nothing: a browser comes back after the end of what it followed. */
+            /** @description No content: the stream that a browser follows has ended, and it does not reconnect. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7408,14 +7411,14 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description Nothing: a browser comes back after the end of what it followed. */
+            /** @description No content: the stream that a browser follows has ended, and it does not reconnect. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7446,7 +7449,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerTask"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7477,7 +7480,7 @@ export interface operations {
                     "application/json": components["schemas"]["AutotunerTask"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7508,7 +7511,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7530,7 +7533,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description An alert that fires, or fired. Times are in Unix seconds. */
+            /** @description An active or resolved alert. Times are in Unix seconds. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7539,7 +7542,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7568,7 +7571,7 @@ export interface operations {
                     "application/json": components["schemas"]["AllocMap"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7597,7 +7600,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChannelList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7628,7 +7631,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChannelTest"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7657,7 +7660,7 @@ export interface operations {
                     "application/json": components["schemas"]["ReloadedSettings"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7686,7 +7689,7 @@ export interface operations {
                     "application/json": components["schemas"]["PageLink"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7715,7 +7718,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeviceList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7750,7 +7753,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeviceList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7776,7 +7779,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What changes the MIG slices of a device: commands in their order, and whether they were run. */
+            /** @description The commands that change the MIG slices of a device, in their order, and whether they were run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7785,7 +7788,7 @@ export interface operations {
                     "application/json": components["schemas"]["SlicePlan"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7811,7 +7814,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What changes the MIG slices of a device: commands in their order, and whether they were run. */
+            /** @description The commands that change the MIG slices of a device, in their order, and whether they were run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7820,7 +7823,7 @@ export interface operations {
                     "application/json": components["schemas"]["SlicePlan"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7851,7 +7854,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeviceList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7874,7 +7877,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Server-Sent Events; each has an Event as its data. A WebSocket, too. */
+            /** @description Server-Sent Events, each with an Event as its data; also available as a WebSocket. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7883,7 +7886,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7917,7 +7920,7 @@ export interface operations {
                     "application/json": components["schemas"]["ExperimentList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7950,7 +7953,7 @@ export interface operations {
                     "application/json": components["schemas"]["ExperimentRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7981,7 +7984,7 @@ export interface operations {
                     "application/json": components["schemas"]["ExperimentRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8016,7 +8019,7 @@ export interface operations {
                     "application/json": components["schemas"]["ExperimentRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8045,7 +8048,7 @@ export interface operations {
                     "application/json": components["schemas"]["FairShares"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8074,7 +8077,7 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8110,7 +8113,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeviceHistory"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8146,7 +8149,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobHistory"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8182,7 +8185,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobGpusHistory"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8218,7 +8221,7 @@ export interface operations {
                     "application/json": components["schemas"]["GroupHistory"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8254,7 +8257,7 @@ export interface operations {
                     "application/json": components["schemas"]["GroupHistory"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8290,7 +8293,7 @@ export interface operations {
                     "application/json": components["schemas"]["GroupHistory"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8333,7 +8336,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPage"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8366,7 +8369,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobId"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8399,7 +8402,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobId"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8432,7 +8435,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobIds"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8465,7 +8468,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChangedJobs"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8498,7 +8501,7 @@ export interface operations {
                     "application/json": components["schemas"]["DryRun"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8531,7 +8534,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChangedJobs"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8564,7 +8567,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChangedJobs"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8597,7 +8600,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChangedJobs"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8630,7 +8633,7 @@ export interface operations {
                     "application/json": components["schemas"]["WaitAnswer"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8661,7 +8664,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobDetail"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8696,7 +8699,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobIds"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8727,7 +8730,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobIds"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8762,7 +8765,7 @@ export interface operations {
                     "application/json": components["schemas"]["ExecId"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8801,7 +8804,7 @@ export interface operations {
                     "application/json": components["schemas"]["InputProgress"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8833,7 +8836,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8869,7 +8872,7 @@ export interface operations {
                     "application/json": components["schemas"]["ExecId"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8900,7 +8903,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobIds"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8938,7 +8941,7 @@ export interface operations {
                     "application/json": components["schemas"]["InputProgress"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8975,7 +8978,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9006,7 +9009,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobIds"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9037,7 +9040,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobIds"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9072,7 +9075,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobIds"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9107,7 +9110,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobIds"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9138,7 +9141,7 @@ export interface operations {
                     "application/json": components["schemas"]["Explanation"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9172,7 +9175,7 @@ export interface operations {
                     "application/json": components["schemas"]["Kpis"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9201,7 +9204,7 @@ export interface operations {
                     "application/json": components["schemas"]["NodeList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9236,7 +9239,7 @@ export interface operations {
                     "application/json": components["schemas"]["NodeList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9271,7 +9274,7 @@ export interface operations {
                     "application/json": components["schemas"]["NodeList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9302,7 +9305,7 @@ export interface operations {
                     "application/json": components["schemas"]["NodeList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9335,7 +9338,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChannelRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9364,7 +9367,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChannelList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9393,7 +9396,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChannelTest"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9424,7 +9427,7 @@ export interface operations {
                     "application/json": components["schemas"]["QueueList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9453,7 +9456,7 @@ export interface operations {
                     "application/json": components["schemas"]["ReplayChoices"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9486,7 +9489,7 @@ export interface operations {
                     "application/json": components["schemas"]["Replay"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9517,7 +9520,7 @@ export interface operations {
                     "application/json": components["schemas"]["Replay"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9548,7 +9551,7 @@ export interface operations {
                     "application/json": components["schemas"]["Replay"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9581,7 +9584,7 @@ export interface operations {
                     "application/json": components["schemas"]["Report"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9610,7 +9613,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResourceNameList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9639,7 +9642,7 @@ export interface operations {
                     "application/json": components["schemas"]["ServerInfo"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9668,7 +9671,7 @@ export interface operations {
                     "application/json": components["schemas"]["PageSession"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9701,7 +9704,7 @@ export interface operations {
                     "application/json": components["schemas"]["PageSession"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9728,7 +9731,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9757,7 +9760,7 @@ export interface operations {
                     "application/json": components["schemas"]["SilenceList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9790,7 +9793,7 @@ export interface operations {
                     "application/json": components["schemas"]["SilenceRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9821,7 +9824,7 @@ export interface operations {
                     "application/json": components["schemas"]["SilenceRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9850,7 +9853,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9883,7 +9886,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9916,7 +9919,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskEstimate"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9947,7 +9950,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskDetail"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9982,7 +9985,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10013,7 +10016,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10044,7 +10047,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10075,7 +10078,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10110,7 +10113,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10144,7 +10147,7 @@ export interface operations {
                     "application/json": components["schemas"]["ExperimentSummaries"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10176,7 +10179,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10207,7 +10210,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskFindings"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10241,14 +10244,14 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description Nothing: a browser comes back after the end of what it followed. */
+            /** @description No content: the stream that a browser follows has ended, and it does not reconnect. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10283,7 +10286,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10314,7 +10317,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10345,7 +10348,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskRow"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10376,7 +10379,7 @@ export interface operations {
                     "application/json": components["schemas"]["TokenList"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10409,7 +10412,7 @@ export interface operations {
                     "application/json": components["schemas"]["MadeToken"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10440,7 +10443,7 @@ export interface operations {
                     "application/json": components["schemas"]["TokenIds"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10473,7 +10476,7 @@ export interface operations {
                     "application/json": components["schemas"]["Usage"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10505,7 +10508,7 @@ export interface operations {
                     "application/json": components["schemas"]["Waste"];
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10534,7 +10537,7 @@ export interface operations {
                     "text/plain; version=0.0.4; charset=utf-8": string;
                 };
             };
-            /** @description What is wrong, and what to do. */
+            /** @description The error, and how to correct it. */
             default: {
                 headers: {
                     [name: string]: unknown;

@@ -51,7 +51,7 @@ export function HistoryCharts({
         <Loading what="the history" />
       ) : (
         histories.found.length > 0 && (
-          <Empty title={`Nothing was read ${rangeWords(histories.range)}`}>Choose a longer range.</Empty>
+          <Empty title={`No readings ${rangeWords(histories.range)}`}>Choose a longer range.</Empty>
         )
       )}
     </>

@@ -9,7 +9,7 @@ const HUES = [205, 165, 280, 35, 330, 95, 250, 15];
 /** How much of a device each job has: a bar, and the same as a table. */
 export function AllocationBar({ device }: { device: Pick<Device, "holders"> }) {
   const taken = device.holders.reduce((sum, holder) => sum + holder.share_milli, 0);
-  if (!device.holders.length) return <Empty title="Nobody has it" />;
+  if (!device.holders.length) return <Empty title="Not allocated" />;
   return (
     <>
       <div

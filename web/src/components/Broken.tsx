@@ -6,7 +6,7 @@ export function Broken({ error }: { error: unknown }) {
   const told = error instanceof Error ? error.message : String(error);
   return (
     <div className="state" role="alert">
-      <strong>This page broke</strong>
+      <strong>This page failed</strong>
       <span>
         This is a bug in Corral: {visible(told).slice(0, 300)}. Load the page again; if that does not help,
         open it without its filters, and report the address.

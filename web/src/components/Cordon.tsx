@@ -12,10 +12,10 @@ type Verb = "cordon" | "drain" | "uncordon";
 export type Target = { kind: "node"; name: string } | { kind: "device"; uuid: string; name: string };
 
 const ASKED: Record<"cordon" | "drain", { title: string; says: string }> = {
-  cordon: { title: "Cordon", says: "Nothing more starts on it. What runs there goes on." },
+  cordon: { title: "Cordon", says: "No further job starts on it. Running jobs go on." },
   drain: {
     title: "Drain",
-    says: "Nothing more starts on it. At the deadline, what still runs there goes back to its queue.",
+    says: "No further job starts on it. Jobs that still run at the deadline go back to their queue.",
   },
 };
 
@@ -123,7 +123,7 @@ function Ask({
             }}
           >
             <div className="field">
-              <label htmlFor="cordon-reason">Why, for everybody who looks</label>
+              <label htmlFor="cordon-reason">Reason, visible to everybody</label>
               <input
                 id="cordon-reason"
                 value={reason}

@@ -57,7 +57,7 @@ export function DeviceHistory({ device }: { device: Device }) {
                 at: alert.resolved_at,
                 told: (
                   <>
-                    alert <UserText text={alert.rule} /> is over
+                    alert <UserText text={alert.rule} /> is resolved
                   </>
                 ),
               },
@@ -65,8 +65,8 @@ export function DeviceHistory({ device }: { device: Device }) {
       ]),
   ].sort((a, b) => b.at - a.at);
   if (read.error && !read.data) return <Failed error={read.error} retry={() => void refetch()} />;
-  if (read.isPending) return <Loading what="what happened" />;
-  if (!lines.length) return <Empty title="Nothing happened lately" />;
+  if (read.isPending) return <Loading what="the events" />;
+  if (!lines.length) return <Empty title="No recent events" />;
   return (
     <ul className="plain in-text">
       {lines.slice(0, SHOWN).map((line) => (

@@ -10,18 +10,18 @@ import { severityTone } from "./tones";
 
 const FIRST = 4;
 
-/** Whether nobody takes care of it yet. */
+/** Whether nobody has acknowledged the alert yet. */
 export const isUnattended = (alert: Alert): boolean =>
   alert.state === "firing" && alert.acknowledged_by === null && !alert.silenced;
 
-/** How many alerts nobody takes care of, behind the name of their page. */
+/** The number of alerts that nobody has acknowledged, behind the name of their page. */
 export function AlertCount() {
   const alerts = useQuery(alertsQuery());
   const count = alerts.data?.alerts.filter(isUnattended).length ?? 0;
   if (!count) return null;
   return (
     <span className="tag" data-tone="bad">
-      {count} <span className="only-read-aloud">nobody takes care of</span>
+      {count} <span className="only-read-aloud">not acknowledged</span>
     </span>
   );
 }

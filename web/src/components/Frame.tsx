@@ -63,7 +63,7 @@ function Banners() {
     <>
       {connection === "lost" && (
         <p className="banner" data-kind="bad" role="status">
-          The connection to the server is lost. What you see is as it was; this page goes on by itself.
+          The connection to the server is lost. The page shows the last known state, and continues by itself.
         </p>
       )}
       {server.data?.obstacle && (

@@ -31,8 +31,8 @@ export function SilenceDialog({ match: first, onClose }: { match: string; onClos
         <Dialog className="dialog">
           <Heading slot="title">Silence alerts</Heading>
           <p className="quiet">
-            They are listed, and not told.
-            {!mayAdminister(session.data) && " Only those about your own jobs."}
+            Silenced alerts are listed, but cause no messages.
+            {!mayAdminister(session.data) && " You can silence only alerts about your own jobs."}
           </p>
           <form
             className="form"
@@ -42,7 +42,7 @@ export function SilenceDialog({ match: first, onClose }: { match: string; onClos
             }}
           >
             <div className="field">
-              <label htmlFor="silence-match">Which</label>
+              <label htmlFor="silence-match">Alerts</label>
               <input
                 id="silence-match"
                 className="mono"
@@ -59,7 +59,7 @@ export function SilenceDialog({ match: first, onClose }: { match: string; onClos
               </span>
             </div>
             <div className="field">
-              <label htmlFor="silence-time">For</label>
+              <label htmlFor="silence-time">Duration</label>
               <select
                 id="silence-time"
                 value={forS}
@@ -73,7 +73,7 @@ export function SilenceDialog({ match: first, onClose }: { match: string; onClos
               </select>
             </div>
             <div className="field">
-              <label htmlFor="silence-reason">Why</label>
+              <label htmlFor="silence-reason">Reason</label>
               <input
                 id="silence-reason"
                 value={reason}

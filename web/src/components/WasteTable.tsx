@@ -13,7 +13,7 @@ export function WasteTable({ rangeS }: { rangeS: number }) {
     <Shown query={waste} what="the waste">
       {({ rows, left_out }) =>
         rows.length ? (
-          <TableBox label="Jobs that had more than they used">
+          <TableBox label="Jobs that used less than their grant">
             <table>
               <thead>
                 <tr>
@@ -22,7 +22,7 @@ export function WasteTable({ rangeS }: { rangeS: number }) {
                   <th className="number">GPUs used</th>
                   <th className="number">Idle hours</th>
                   <th className="number hide-narrow">Most memory</th>
-                  <th>Would have done</th>
+                  <th>Enough would be</th>
                 </tr>
               </thead>
               <tbody>
@@ -52,7 +52,7 @@ export function WasteTable({ rangeS }: { rangeS: number }) {
             {left_out > 0 && <p className="quiet">{left_out} more</p>}
           </TableBox>
         ) : (
-          <Empty title="Nobody did" />
+          <Empty title="None" />
         )
       }
     </Shown>

@@ -24,7 +24,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 export function Failed({ error, retry }: { error: Error; retry?: () => void }) {
   return (
     <div className="state" role="alert">
-      <strong>{error instanceof Unreachable ? "No answer" : "That did not work"}</strong>
+      <strong>{error instanceof Unreachable ? "No answer" : "The request failed"}</strong>
       <span>{visible(error.message)}</span>
       {retry && (
         <button type="button" className="button" onClick={retry}>

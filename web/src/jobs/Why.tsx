@@ -7,9 +7,9 @@ import { duration, momentInFull } from "../format/times";
 
 const TITLES: Record<string, string> = {
   PENDING: "Why it waits",
-  STARTING: "What it does now",
-  RUNNING: "What it does now",
-  STOPPING: "What it does now",
+  STARTING: "State",
+  RUNNING: "State",
+  STOPPING: "State",
 };
 
 /** Why a job waits, its place, when it starts, and what would start now; after its end how it waited. */

@@ -13,7 +13,7 @@ const SPAN = /^(\d{1,15})(?:-(\d{1,15})(?::(\d{1,15}))?)?$/;
 export function parseArray(text: string): Schemas["ArraySpec"] {
   const [body = "", limit, ...more] = text.trim().split("%");
   if (more.length || (limit !== undefined && !/^[1-9]\d{0,8}$/.test(limit)))
-    throw new NotReadable("After % stands how many run at a time, such as 0-9%2.");
+    throw new NotReadable("The number after % is how many run at a time, such as 0-9%2.");
   const indices = new Set<number>();
   let size = 0;
   for (const part of body.split(",")) {
@@ -22,7 +22,7 @@ export function parseArray(text: string): Schemas["ArraySpec"] {
     const first = Number(found[1]);
     const last = Number(found[2] ?? first);
     const step = Number(found[3] ?? 1);
-    if (last < first || step < 1) throw new NotReadable(`${part.trim()} is empty: a range goes up.`);
+    if (last < first || step < 1) throw new NotReadable(`${part.trim()} is empty: a range must go up.`);
     size += Math.floor((last - first) / step) + 1;
     if (size > MOST_ELEMENTS) throw tooMany("An array");
     for (let index = first; index <= last; index += step) indices.add(index);
@@ -37,7 +37,7 @@ export function parseParams(text: string): Record<string, string[]> {
     const equals = line.indexOf("=");
     const name = line.slice(0, equals).trim();
     if (equals < 0 || !name) throw new NotReadable("Write a line for each parameter, such as lr=0.1,0.01.");
-    if (params.some(([known]) => known === name)) throw new NotReadable(`${name} is there twice.`);
+    if (params.some(([known]) => known === name)) throw new NotReadable(`${name} is given twice.`);
     params.push([name, valuesOf(name, line.slice(equals + 1))]);
   }
   // Not an object literal: "__proto__" is a name like any other.

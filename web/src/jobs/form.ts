@@ -85,10 +85,11 @@ export function submissionOf(form: JobForm): Made {
   const resources = read("resources", parseResources, "Write NAME=AMOUNT, with commas between several.");
   if (resources && (form.memory.trim() || ![EMPTY.gpus, ""].includes(form.gpus.trim())))
     errors.resources =
-      "It says how much of GPUs is needed. Leave GPUs and memory as they were, or empty this.";
+      "Resource names already set the GPUs. Empty this field, or leave GPUs and memory at their defaults.";
   const script = form.runs === "script";
   const runs = script ? scriptCommand(form.script) : words;
-  if (script && !runs) errors.script = "Begin it with a line such as #!/bin/bash, which says what runs it.";
+  if (script && !runs)
+    errors.script = "Begin it with a line such as #!/bin/bash, which names its interpreter.";
   if (Object.keys(errors).length || !runs?.length) return { submission: null, errors };
   return {
     errors,

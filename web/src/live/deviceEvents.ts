@@ -95,7 +95,7 @@ function follow(after: string, signal: AbortSignal, take: (event: Told) => void)
     source.onerror = () => {
       window.clearTimeout(timer);
       source.close();
-      reject(new Error("The server did not tell what happened. Try again."));
+      reject(new Error("The server did not send the events. Try again."));
     };
     signal.addEventListener("abort", () => {
       window.clearTimeout(timer);

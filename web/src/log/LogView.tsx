@@ -153,7 +153,7 @@ function OneLog({ jobId, rank }: { jobId: string; rank: string }) {
         </a>
         <span className="quiet">
           {ended ? "ended" : error ? "not live: the server does not answer" : "live"}
-          {lines.length >= FIRST_LINES && "; of a long log its end, the rest is in the download"}
+          {lines.length >= FIRST_LINES && "; only the end of a long log is shown, the download has all of it"}
         </span>
       </search>
       <div
@@ -167,9 +167,7 @@ function OneLog({ jobId, rank }: { jobId: string; rank: string }) {
           atEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_END_PX;
         }}
       >
-        {lines.length === 0 && (
-          <p className="quiet line">{ended ? "It wrote nothing." : "Nothing was written yet."}</p>
-        )}
+        {lines.length === 0 && <p className="quiet line">{ended ? "No output." : "No output yet."}</p>}
         <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
           {virtual.getVirtualItems().map((item) => (
             <div

@@ -21,7 +21,7 @@ import "../styles/pool.css";
 const MOST_SHOWN = 200;
 const SEVERITIES = ["critical", "warning", "info"] as const;
 
-/** What is wrong, who takes care of it, and what is kept quiet. */
+/** Active and resolved alerts, and silences. */
 export function AlertsPage() {
   const search = useSearch({ from: "/alerts" });
   const navigate = useNavigate({ from: "/alerts" });
@@ -62,7 +62,7 @@ export function AlertsPage() {
               void navigate({ search: (old) => ({ ...old, over: event.target.checked || undefined }) })
             }
           />{" "}
-          those that are over too
+          also resolved alerts
         </label>
       </search>
       <Shown query={alerts} what="the alerts">
@@ -96,7 +96,7 @@ function AlertPanels({
   const ended = rows.filter((alert) => alert.state !== "firing");
   return (
     <>
-      <Panel title={`Firing (${firing.length})`}>
+      <Panel title={`Active (${firing.length})`}>
         {firing.length ? <AlertItems alerts={firing} onSilence={onSilence} /> : <Empty title="No alerts" />}
         {Object.entries(leftOut).map(([rule, count]) => (
           <p className="quiet" key={rule}>
@@ -105,7 +105,7 @@ function AlertPanels({
         ))}
       </Panel>
       {over && (
-        <Panel title={`Over (${ended.length})`} aside={<span className="quiet">of 7 days</span>}>
+        <Panel title={`Resolved (${ended.length})`} aside={<span className="quiet">of 7 days</span>}>
           {ended.length ? (
             <AlertItems alerts={ended} onSilence={onSilence} />
           ) : (
@@ -152,7 +152,7 @@ function AlertItem({ alert, onSilence }: { alert: Alert; onSilence: (match: stri
         {alert.silenced && <Tag word="silenced" tone="off" />}
         {alert.acknowledged_by && (
           <span className="quiet">
-            <UserText text={alert.acknowledged_by} /> takes care of it
+            acknowledged by <UserText text={alert.acknowledged_by} />
           </span>
         )}
       </div>
@@ -204,11 +204,11 @@ function Silences() {
               <table>
                 <thead>
                   <tr>
-                    <th>What</th>
+                    <th>Alerts</th>
                     <th>Until</th>
                     <th>By</th>
-                    <th className="number">Alerts now</th>
-                    <th>Why</th>
+                    <th className="number">Active now</th>
+                    <th>Reason</th>
                     <th>
                       <span className="only-read-aloud">End it</span>
                     </th>
@@ -268,7 +268,7 @@ function SilenceLine({ silence }: { silence: Silence }) {
             type="button"
             className="button"
             disabled={end.isPending}
-            title="What it kept back and still fires is told"
+            title="Messages about its alerts that are still active are sent then"
             onClick={() => end.mutate()}
           >
             End<span className="only-read-aloud"> silence {silence.id}</span>

@@ -51,7 +51,7 @@ export function DevicePage() {
           device ? (
             <Now device={device} />
           ) : (
-            <Empty title="This device is not there now">Its history is below, as far as it is kept.</Empty>
+            <Empty title="This device is not present now">Its history is below, as far as it is kept.</Empty>
           )
         }
       </Shown>
@@ -96,15 +96,15 @@ function Now({ device }: { device: Device }) {
               ["bus", device.pci_bus_id],
               ["NUMA node", device.numa_node],
               ["compute capability", device.compute_capability],
-              ["clocks held down by", device.throttled_by?.join(", ")],
+              ["clocks limited by", device.throttled_by?.join(", ")],
               ["last Xid error", device.xid || null],
             ]}
           />
         </Panel>
-        <Panel title="Who has it">
+        <Panel title="Allocated to">
           <AllocationBar device={device} />
         </Panel>
-        <Panel title="What happened">
+        <Panel title="Events">
           <DeviceHistory device={device} />
         </Panel>
         <Panel title="Processes">
@@ -140,7 +140,7 @@ function Now({ device }: { device: Device }) {
               </tbody>
             </table>
           ) : (
-            <Empty title={device.metered ? "None" : "Nothing reads this device"} />
+            <Empty title={device.metered ? "None" : "No readings of this device"} />
           )}
         </Panel>
       </div>

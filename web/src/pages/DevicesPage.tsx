@@ -117,7 +117,7 @@ export function DevicesPage() {
               {chosen(rows).length ? (
                 <DataTable rows={chosen(rows)} columns={COLUMNS} label="Devices" keyOf={uuidOf} />
               ) : (
-                <Empty title="No device is like that">Choose another node or state.</Empty>
+                <Empty title="No device matches">Choose another node or state.</Empty>
               )}
             </Panel>
             <Charts devices={chosen(rows)} range={range} />

@@ -104,7 +104,7 @@ function Devices({ job }: { job: JobDetail }) {
           </tbody>
         </table>
       ) : (
-        <Empty title="It has none" />
+        <Empty title="None" />
       )}
     </Panel>
   );

@@ -42,7 +42,7 @@ export function NodePage() {
           node ? (
             <Now node={node} devices={own} />
           ) : (
-            <Empty title="This node is not there now">Its history is below, as far as it is kept.</Empty>
+            <Empty title="This node is not present now">Its history is below, as far as it is kept.</Empty>
           )
         }
       </Shown>
@@ -90,7 +90,7 @@ function Now({ node, devices }: { node: Node; devices: Device[] }) {
             </Link>
           }
         >
-          {devices.length ? <HeatMap devices={devices} /> : <Empty title="It has none" />}
+          {devices.length ? <HeatMap devices={devices} /> : <Empty title="None" />}
         </Panel>
         <Panel title="Jobs here">
           <Jobs devices={devices} />

@@ -132,7 +132,7 @@ export function NodesPage() {
               {rows.length ? (
                 <DataTable rows={rows} columns={COLUMNS} label="Nodes" keyOf={nameOf} />
               ) : (
-                <Empty title="No node is like that">Choose less.</Empty>
+                <Empty title="No node matches">Remove a filter.</Empty>
               )}
             </Panel>
           </>

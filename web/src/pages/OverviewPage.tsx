@@ -43,7 +43,7 @@ export function OverviewPage() {
                 <HeatMap devices={rows} />
               ) : (
                 <Empty title="No GPU was found">
-                  <code>corral doctor</code> says why. Jobs without GPUs run all the same.
+                  <code>corral doctor</code> shows why. Jobs without GPUs run anyway.
                 </Empty>
               )}
             </Panel>
@@ -110,7 +110,7 @@ const sumOf = (values: readonly number[]) => values.reduce((total, value) => tot
 
 function Waiting({ jobs }: { jobs: Job[] }) {
   const now = useNow(10_000);
-  if (!jobs.length) return <Empty title="Nothing waits" />;
+  if (!jobs.length) return <Empty title="No jobs wait" />;
   const first = [...jobs].sort(
     (a, b) => (a.expected_start ?? Number.POSITIVE_INFINITY) - (b.expected_start ?? Number.POSITIVE_INFINITY),
   );
@@ -206,7 +206,7 @@ function Idle({ devices, running }: { devices: Device[]; running: Job[] }) {
       now - (job.started_at ?? now) > IDLE_AFTER_S &&
       job.devices.every((uuid) => (use.get(uuid) ?? 100) < IDLE_PERCENT),
   );
-  if (!idle.length) return <Empty title="Nobody does" />;
+  if (!idle.length) return <Empty title="None" />;
   return (
     <table>
       <thead>

@@ -118,7 +118,7 @@ export function QueuePage() {
               void navigate({ search: (old) => ({ ...old, ended: event.target.checked || undefined }) })
             }
           />{" "}
-          ended ones too
+          also ended jobs
         </label>
       </search>
       {search.why && <Why id={search.why} />}
@@ -179,7 +179,7 @@ function Jobs({ rows, onAsk }: { rows: readonly Job[]; onAsk: (id: string) => vo
           }
         />
       ) : (
-        <Empty title="There is no such job">
+        <Empty title="No job matches">
           <code>corral submit --gpus 1 -- python train.py</code> makes one.
         </Empty>
       )}

@@ -40,8 +40,8 @@ export function ReplayPage() {
         <h1>Replay</h1>
       </div>
       <p className="quiet replay-intro">
-        Jobs of the past, run again in a simulation under other policies, on the GPUs, quotas and pools of
-        today. Nothing that runs is touched.
+        Past jobs run again in a simulation, under other policies, on the present GPUs, quotas and pools.
+        Running jobs are not affected.
       </p>
       <Chooser
         choices={choices.data}
@@ -76,7 +76,7 @@ function Shown({
 }) {
   if (!isOver(replay)) return <Running replay={replay} onCancelled={onCancelled} />;
   if (replay.result) return <Result replay={replay} result={replay.result} />;
-  const title = replay.state === "cancelled" ? "Cancelled" : "That did not work";
+  const title = replay.state === "cancelled" ? "Cancelled" : "The request failed";
   return (
     <div className="state" role="alert">
       <strong>{title}</strong>
@@ -121,7 +121,7 @@ function Running({ replay, onCancelled }: { replay: Replay; onCancelled: () => v
         </button>
       </div>
       <p className="quiet">
-        {names}, {momentInFull(replay.since)} to {momentInFull(replay.until)}. It goes on while this page is
+        {names}, {momentInFull(replay.since)} to {momentInFull(replay.until)}. It runs while this page is
         open.
       </p>
       {cancel.error && <Failed error={cancel.error} />}

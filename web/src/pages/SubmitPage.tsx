@@ -40,8 +40,8 @@ function Like({ id }: { id: string }) {
       {(row) => (
         <>
           <p className="quiet">
-            As job {id} was submitted, without its environment, which nobody is told, and without what has no
-            field here.
+            As job {id} was submitted. Its environment, which is secret, and options without a field here are
+            left out.
           </p>
           <Form key={id} start={formLike(row)} />
         </>
@@ -99,7 +99,7 @@ function Form({ start }: { start: JobForm }) {
       }}
     >
       <Panel
-        title="What it runs"
+        title="Program"
         aside={
           <Choice
             label="Command or script"
@@ -115,18 +115,18 @@ function Form({ start }: { start: JobForm }) {
                 placeholder: "python train.py",
                 hint: "Words as in a shell; for pipes and variables: sh -c '…'.",
               })
-            : lines("script", "Script", 8, "Begins with #!; lines #CORRAL and #SBATCH do not count here.")}
+            : lines("script", "Script", 8, "Begins with #!; lines #CORRAL and #SBATCH are ignored here.")}
           <div className="submit-fields">
             {text("name", "Name")}
             {text("workdir", "Directory", { placeholder: "/", hint: "On the node." })}
           </div>
-          {lines("env", "Environment", 2, "NAME=VALUE, a line each. Nothing of your shell is taken along.")}
+          {lines("env", "Environment", 2, "One NAME=VALUE a line. Variables of your shell are not copied.")}
         </div>
       </Panel>
-      <Panel title="What it needs">
+      <Panel title="Resources">
         <div className="job-form submit-fields">
           {text("gpus", "GPUs", { hint: "2, 0.5 for half of one, 0 for none." })}
-          {text("memory", "Memory of the part", { placeholder: "20G", hint: "Of a GPU that is shared." })}
+          {text("memory", "Memory on a shared GPU", { placeholder: "20G", hint: "For a part of a GPU." })}
           {text("model", "GPU model", { placeholder: "any", list: "models" })}
           {text("resources", "Resource names", {
             placeholder: "cuda.shares=0.5",
@@ -140,7 +140,7 @@ function Form({ start }: { start: JobForm }) {
         </div>
         <Known />
       </Panel>
-      <Panel title="How often it runs">
+      <Panel title="Repetition">
         <div className="job-form">
           {text("array", "Array", {
             placeholder: "0-9%2",

@@ -69,7 +69,7 @@ function Whole({ detail }: { detail: TaskDetail }) {
               />
             </>
           ) : (
-            <Empty title="Nothing was tried yet">
+            <Empty title="No experiments yet">
               {task.status === "pending"
                 ? "The task begins when it is started."
                 : "The search is about to begin."}

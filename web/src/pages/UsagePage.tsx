@@ -35,7 +35,7 @@ export function UsagePage() {
       <div className="page-head">
         <h1>Users and projects</h1>
         <Choice
-          label="By whom"
+          label="Group by"
           options={REPORT_BY}
           value={by}
           onChange={(next) => void navigate({ search: (old) => ({ ...old, by: next }) })}
@@ -60,7 +60,7 @@ export function UsagePage() {
             {found.rows.length ? (
               <ReportTable report={found} by={by} />
             ) : (
-              <Empty title="Nobody had a GPU in this time">Choose a longer one.</Empty>
+              <Empty title="No GPU was used in this time">Choose a longer one.</Empty>
             )}
           </Panel>
         )}
@@ -69,7 +69,7 @@ export function UsagePage() {
         <Quotas />
       </Panel>
       <FairSharesPanel />
-      <Panel title="Had more than they used" aside={<span className="quiet">in {range}</span>}>
+      <Panel title="Used less than granted" aside={<span className="quiet">in {range}</span>}>
         <WasteTable rangeS={REPORT_RANGE_S[range]} />
       </Panel>
       <Kpis />

@@ -154,7 +154,7 @@ export function parseParameters(text: string): Record<string, unknown> {
     const name = line.slice(0, equals).trim();
     if (equals < 0 || !name)
       throw new NotReadable("Write a line for each parameter, such as max-num-seqs=64,128.");
-    if (found.has(name)) throw new NotReadable(`${name} is there twice.`);
+    if (found.has(name)) throw new NotReadable(`${name} is given twice.`);
     const values = line.slice(equals + 1).trim();
     if (!values) throw new NotReadable(`${name} has no value.`);
     found.set(name, rangeOf(values) ?? values.split(",").map((value) => typed(name, value.trim())));

@@ -17,7 +17,7 @@ def gives(cls: type[Any] | None, *, status: int = 200, description: str | None =
     said = description or ((cls.__doc__ or "").splitlines()[0] if cls else "Bytes as the job wrote them.")
     return {
         status: {"description": said, "content": json_of(cls) if cls else BYTES},
-        "default": {"description": "What is wrong, and what to do.", "content": json_of(shapes.ErrorAnswer)},
+        "default": {"description": "The error, and how to correct it.", "content": json_of(shapes.ErrorAnswer)},
     }
 
 
@@ -44,7 +44,7 @@ def gives_log(media_type: str, schema: Mapping[str, Any]) -> dict[int | str, Any
     return {
         **gives(None),
         200: {"description": "The log; with `follow` an event for each line.", "content": text},
-        204: {"description": "Nothing: a browser comes back after the end of what it followed."},
+        204: {"description": "No content: the stream that a browser follows has ended, and it does not reconnect."},
     }
 
 

@@ -109,7 +109,11 @@ class UnixAcceptor:
         now_s = time.monotonic()
         if uid != self._told[0] or now_s - self._told[1] >= _TOLD_AGAIN_S:
             self._told = (uid, now_s)
-            log.warning("user id %d connects more than %d times a second, and is turned away", uid, CONNECTIONS_PER_S)
+            log.warning(
+                "user id %d connects more than %d times a second; further connections are refused",
+                uid,
+                CONNECTIONS_PER_S,
+            )
 
     def _began(self, beginning: "asyncio.Task[object]") -> None:
         self._beginning.discard(beginning)

@@ -115,9 +115,9 @@ class EventFeed:
     def client(self, user: str, topics: Collection[str]) -> Iterator[None]:
         """Count one more client of this user while the context lasts. Raises Busy if there are too many."""
         if self._clients.total() >= MOST_CLIENTS:
-            raise Busy(f"{MOST_CLIENTS:,} clients follow events, which is the most; try again in a moment")
+            raise Busy(f"{MOST_CLIENTS:,} clients follow events, the limit; try again in a moment")
         if self._clients[user] >= MOST_OF_A_USER:
-            raise Busy(f"{user} has {MOST_OF_A_USER} clients that follow events, which is the most; close some of them")
+            raise Busy(f"{user} has {MOST_OF_A_USER} clients that follow events, the limit; close some of them")
         self._clients[user] += 1
         self._watching += METRICS in topics
         if not self._tasks:
@@ -210,7 +210,7 @@ class EventFeed:
             try:
                 rows = await to_thread.run_sync(self._samples.news, limiter=self._threads)
             except Exception:
-                log.exception("samples could not be told; they are tried again")
+                log.exception("samples could not be sent; they are tried again")
                 continue
             if rows:
                 event = Event(METRICS, "sampled", None, self.clock.shown(self.clock.now()), None, rows)

@@ -87,7 +87,9 @@ class EventStream:
         """The next events of the journal, or a `reset` if the journal cannot continue from this place."""
         asked, newest = self._place, self._feed.last
         if asked > newest:
-            return self._reset("ahead", newest, f"the newest event here is {newest}, so nothing can follow on {asked}")
+            return self._reset(
+                "ahead", newest, f"the newest event here is {newest}, so event {asked} does not exist yet"
+            )
         batch = await self._feed.behind(asked)
         if batch is None:
             return self._reset("gone", self._feed.last, f"the journal does not reach back to event {asked} any more")
@@ -98,7 +100,7 @@ class EventStream:
         return alone(Event("hello", "connected", self._place, self._now(), None, (row,)))
 
     def _reset(self, what: str, place: int, why: str) -> EventBatch:
-        message = f"{why}; read all listings anew, and go on from here"
+        message = f"{why}; read all listings again, and continue from here"
         return EventBatch((Event("reset", what, place, self._now(), message=message),), place, place)
 
     def _said(self, topic: str, what: str, message: str | None = None) -> EventBatch:

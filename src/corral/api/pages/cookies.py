@@ -39,7 +39,8 @@ def way(connection: HTTPConnection) -> Way:
     far_end: FarEnd | None = connection.scope["state"]["far_end"]
     if far_end is None:
         raise Forbidden(
-            "no session counts on the server's Unix socket, where the kernel says who you are; use the pages without "
+            "sessions do not work on the server's Unix socket, where the kernel says who you are; use the pages "
+            "without "
             "signing in, or forward the port of the link instead of the socket"
         )
     return Way.THIS_MACHINE if far_end.on_this_machine else Way.OTHER_MACHINE
@@ -56,12 +57,13 @@ def must_be_of(caller: Caller, connection: HTTPConnection) -> None:
     uid = connection.scope["state"]["far_end"].uid
     if uid is None:
         raise Forbidden(
-            "the kernel does not say which user this connection is from, so no session counts on it; have the server "
+            "the kernel does not say which user this connection is from, so sessions do not work on it; have the "
+            "server "
             "listen with a certificate (corral up --listen HOST:PORT --tls-cert FILE --tls-key FILE)"
         )
     if uid != caller.uid:
         raise Forbidden(
-            f"this session is of another user than the process that connects, which is of user id {uid}; open the link "
+            f"this session belongs to another user than the connecting process, whose user id is {uid}; open the link "
             "of `corral dashboard` in a browser of your own. A reverse proxy connects with TLS: see docs/dashboard.md"
         )
 
@@ -107,7 +109,7 @@ def must_be_own(connection: HTTPConnection) -> None:
     """Raises Forbidden unless a page of this server made the request, or a person who typed its address."""
     headers, host = connection.headers, connection.headers.get("host", "")
     if is_loopback(_server(connection)) and not _names_loopback(host) and not _is_proxied(connection, host):
-        raise Forbidden(f"this server listens on this machine alone, and is not {host!r:.80}; open it as 127.0.0.1")
+        raise Forbidden(f"this server listens only on this machine, and not as {host!r:.80}; open it as 127.0.0.1")
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None and site not in OWN_SITES:
         raise Forbidden("this request was made by a page of another site or port, and sessions are for this server's")

@@ -28,8 +28,8 @@ class LoginLinks:
         self._callers = {digest: made for digest, made in self._callers.items() if now < made[0]}
         if sum(one.user == caller.user for _, one in self._callers.values()) >= MOST_OF_USER:
             raise Conflict(
-                f"{caller.user} has {MOST_OF_USER} links that nobody opened; each can be opened for {VALID_S:.0f} s, "
-                "so try again then"
+                f"{caller.user} has {MOST_OF_USER} unopened links, the limit; each expires after {VALID_S:.0f} "
+                "s: open one, or try again later"
             )
         code = secrets.token_urlsafe(32)
         self._callers[digest_of(code)] = now + VALID_S, caller

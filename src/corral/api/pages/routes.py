@@ -40,7 +40,10 @@ register_url_convertor("page", PagePath())
 file_router = RouteTable(prefix="", open_to_all=True)
 
 _MOST_LOGIN_BYTES = 4096
-_NOT_BUILT = "The pages of this server were not built. Run `make web` where it was set up from, and restart it.\n"
+_NOT_BUILT = (
+    "The pages of this server were not built. Run `make web` in the checkout that it was installed "
+    "from, and restart it.\n"
+)
 
 # These headers come in addition to those of every answer (answer_headers.py).
 _SECURITY_HEADERS = {
@@ -67,7 +70,7 @@ async def link(request: Request, context: RequestContext) -> Response:
 
 @router.get("/session", answers=gives(PageSession))
 async def session(request: Request, context: RequestContext) -> Response:
-    """Tell who the caller is, and what they may do."""
+    """Show the caller and their rights."""
     return json_response(_session(request, context.caller))
 
 
@@ -104,7 +107,7 @@ async def logout(request: Request) -> Response:
 
 @file_router.get("/{path:page}")
 async def page(request: Request, path: str) -> Response:
-    """Send a file of the pages; the page itself for an address within it."""
+    """Send a file of the pages, or the HTML page if the path is an address of a page."""
     files = _state(request).pages.files
     if not files.built and is_page(path):
         return PlainTextResponse(_NOT_BUILT, 503)

@@ -52,12 +52,12 @@ def _read(request: dict[str, Any], path: str) -> dict[str, Any]:
     gpus, field = request["gpus"], f"{path}gpus"
     for other in _INSTEAD:
         if other in rest:
-            raise Refused(f"{field} and {path}{other} both say how much of GPUs; remove one of them", field=field)
+            raise Refused(f"{field} and {path}{other} both set the number of GPUs; remove one of them", field=field)
     if isinstance(gpus, bool) or not isinstance(gpus, int | float | str):
         raise Refused(f"{field}: {gpus!r:.80} is not a number of GPUs; write one such as 2 or 0.5", field=field)
     total_milli = parse_share_milli(f"{gpus:.12g}" if isinstance(gpus, float) else str(gpus), field=field)
     if total_milli % MILLI_PER_DEVICE == 0:
         return {**rest, "devices": total_milli // MILLI_PER_DEVICE}
     if rest.get("mig_profile") is not None:
-        raise Refused(f"{field}: with mig_profile it counts slices, and {gpus} is no number of slices", field=field)
+        raise Refused(f"{field}: with mig_profile it counts slices; {gpus} is not a whole number", field=field)
     return {**rest, "share_milli": min(total_milli, MILLI_PER_DEVICE), "split_milli": total_milli}

@@ -67,7 +67,7 @@ class Cordon:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Why a node is emptied, and how long what runs there may go on (null: until it ends by itself)."""
+    """The reason to empty a node, and the time for which its jobs may go on (null: until they end by themselves)."""
 
     reason: str = ""
     deadline_s: Annotated[float | None, Field(least=0, most=LONGEST_DEADLINE_S)] = None
@@ -212,8 +212,8 @@ class HistoryQuery:
 
 @dataclass(frozen=True, slots=True)
 class EventsQuery:
-    """The events to send: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and of all
-    but metrics everything `after` this event id; by default what happens from now on.
+    """The events to send: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and,
+    except for metrics, all events `after` this event id; by default events from now on.
     """
 
     topics: tuple[str, ...] = ()
@@ -222,11 +222,10 @@ class EventsQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """The part of a log: from byte `offset` on, or the last `tail` lines, or what was written `since` a moment (Unix
-    seconds; some seconds more may come), or of that the last lines. With `follow`, what is written later follows.
-
-    `rank` is a member of a gang, or "all": then whole lines of all members, with the rank before each, and of each the
-    last `tail` lines. These are looked for in the last 256 MiB.
+    """The part of a log: from byte `offset` on, or the last `tail` lines, or the output since the time `since` (Unix
+    seconds; the output of some seconds before may be included), or the last lines of that. With `follow`, later
+    output follows. `rank` is a member of a gang, or "all": whole lines of all members, each with the rank before it,
+    and the last `tail` lines of each member. These are looked for in the last 256 MiB.
     """
 
     follow: bool = False
@@ -260,7 +259,7 @@ class ExecRequest:
         rank: the member of a gang to run it in.
         terminal: it runs at one of this size; left out: it has pipes.
         term: the kind of that terminal, such as "xterm-256color"; "" for as the job has it.
-        stdin: it is sent input; without, its input is empty.
+        stdin: whether it is sent input; otherwise its input is empty.
     """
 
     command: tuple[str, ...] = ()
@@ -281,7 +280,7 @@ class ExecId:
 class JobId:
     """The id of an accepted job or array; `array_size` counts the elements of an array.
 
-    `notes` say what was rounded and what preflight warns of; they are also at the top of the job's log.
+    `notes` name rounded amounts and the warnings of preflight; they are also at the top of the job's log.
     """
 
     id: str
@@ -328,7 +327,7 @@ class NodeList:
 
 @dataclass(frozen=True, slots=True)
 class QueuesQuery:
-    """The project of the job for which it is told what is left."""
+    """The project of the job for which the amounts left are computed."""
 
     project: str = "default"
 
@@ -383,7 +382,7 @@ class Health:
 class ErrorDetail:
     """An error: what is wrong, why, and what to do; `field` is the field to change in the request, if it is one.
 
-    `descriptions` tell by language (en, zh) what that field is, where its definition does.
+    `descriptions` are the meanings of that field by language (en, zh), if its definition has them.
     """
 
     message: str

@@ -44,10 +44,12 @@ router = RouteTable("devices and server")
 @router.get(
     "/events",
     query=shapes.EventsQuery,
-    answers=gives_text(CONTENT_TYPE, "Server-Sent Events; each has an Event as its data. A WebSocket, too."),
+    answers=gives_text(
+        CONTENT_TYPE, "Server-Sent Events, each with an Event as its data; also available as a WebSocket."
+    ),
 )
 async def events(request: Request, context: RequestContext) -> Response:
-    """Tell what happens to jobs, devices and alerts, and how devices are, while it happens."""
+    """Stream the events of jobs, devices and alerts, and samples of devices."""
     state: AppState = request.app.state.corral
     return EventStreamResponse(state.events, context.caller, _stream(state, request, context.caller))
 
@@ -174,7 +176,7 @@ async def serve(
     await until_gone(gone, tell)
     if said == ["websocket.receive"]:
         with suppress(WebSocketDisconnect):
-            await websocket.close(CLOSED_MESSAGE, "nothing that is sent here is read")
+            await websocket.close(CLOSED_MESSAGE, "messages to this WebSocket are not read")
 
 
 async def _pass_on(

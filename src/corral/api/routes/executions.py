@@ -59,10 +59,9 @@ async def begin(request: Request, context: RequestContext, job_id: str) -> Respo
 
 @router.get("/jobs/{job_id}/execs/{exec_id}/output", answers=gives(None, description="Pieces of output."))
 async def output(request: Request, context: RequestContext, job_id: str, exec_id: str) -> Response:
-    """Send what the command writes until it has ended; it is ended when this connection is.
-
-    Each piece has five bytes before it: 1 for standard output or 2 for errors, then its length, four bytes, the highest
-    first. The last one is of 0: `{"exit_code": 0, "message": null}`.
+    """Send the output of the command until it has ended. The command is ended when this connection closes. Five
+    bytes precede each piece: 1 for standard output or 2 for errors, then its length in four bytes, the highest
+    first. The last piece has 0 as its first byte: `{"exit_code": 0, "message": null}`.
     """
     must_reach(context.caller, TokenScope.SUBMIT)
     followed = await _run(context, partial(context.service.executions.follow, job_id, exec_id, context.caller))

@@ -25,7 +25,7 @@ router = RouteTable("devices and server")
     answers=gives(DeviceHistory),
 )
 async def device_history(request: Request, context: RequestContext, uuid: str) -> Response:
-    """Tell what a device was like over a stretch of time, also one that is gone: at most 1,000 points a series."""
+    """Show the readings of a device over a period, also of a device that is gone: at most 1,000 points a series."""
     return await answer(_history(request).device, uuid, **_period(request))
 
 
@@ -35,7 +35,7 @@ async def device_history(request: Request, context: RequestContext, uuid: str) -
     answers=gives(JobHistory),
 )
 async def job_history(request: Request, context: RequestContext, job_id: str) -> Response:
-    """Tell what a job's devices were like while it had them; by default from its last start to its end, or to now."""
+    """Show the readings of a job's devices while it had them; by default from its last start to its end, or to now."""
     return await answer(_of_job, _history(request), context, job_id, _period(request))
 
 
@@ -45,7 +45,8 @@ async def job_history(request: Request, context: RequestContext, job_id: str) ->
     answers=gives(JobGpusHistory),
 )
 async def job_gpus_history(request: Request, context: RequestContext, job_id: str) -> Response:
-    """Tell what each GPU of a job was like in its last attempt; of more than 16, the least, mean and most of all."""
+    """Show the readings of each GPU of a job in its last attempt; for more than 16 GPUs the least, mean and most of
+    all."""
     return await answer(_of_job_gpus, _history(request), context, job_id, _period(request))
 
 
@@ -55,7 +56,7 @@ async def job_gpus_history(request: Request, context: RequestContext, job_id: st
     answers=gives(GroupHistory),
 )
 async def node_history(request: Request, context: RequestContext, name: str) -> Response:
-    """Tell what the devices of a node were like together, also of one that is gone."""
+    """Show the combined readings of the devices of a node, also of a node that is gone."""
     return await answer(_history(request).group, "node", name, **_period(request))
 
 
@@ -65,7 +66,7 @@ async def node_history(request: Request, context: RequestContext, name: str) -> 
     answers=gives(GroupHistory),
 )
 async def user_history(request: Request, context: RequestContext, name: str) -> Response:
-    """Tell what the devices were like that the jobs of a user had, together."""
+    """Show the combined readings of the devices that the jobs of a user had."""
     return await answer(_history(request).group, "user", name, **_period(request))
 
 
@@ -75,7 +76,7 @@ async def user_history(request: Request, context: RequestContext, name: str) -> 
     answers=gives(GroupHistory),
 )
 async def project_history(request: Request, context: RequestContext, name: str) -> Response:
-    """Tell what the devices were like that the jobs of a project had, together."""
+    """Show the combined readings of the devices that the jobs of a project had."""
     return await answer(_history(request).group, "project", name, **_period(request))
 
 

@@ -40,10 +40,10 @@ async def signal(request: Request, context: RequestContext, job_id: str) -> Resp
     answers=gives(InputProgress),
 )
 async def write_input(request: Request, context: RequestContext, job_id: str) -> Response:
-    """Send the next bytes of a job's input, as many as it takes now. No bytes ask how much it has taken.
-
-    Waits a while for a job that takes nothing yet. A request may be repeated: what the job has is passed over. Who
-    has none to send says so every 20 seconds; a job whose sender was not heard of for a minute is ended.
+    """Send the next bytes of a job's input, as many as it takes now. An empty body asks how much it has taken. The
+    request waits a while for a job that takes nothing yet. It may be repeated: bytes that the job already has are
+    skipped. A client without input sends an empty body every 20 seconds; a job is ended if its client sends nothing
+    for a minute.
     """
     asked_for = read_query(request, shapes.InputQuery)
     intake: Intake = request.scope["state"]["intake"]

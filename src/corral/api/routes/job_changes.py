@@ -22,10 +22,11 @@ MOST_BYTES = 1024 * 1024
 """Room for ten thousand ids."""
 
 _DOES_TO_MANY = {
-    Verb.CANCEL: "Cancel all jobs that are named or chosen.",
-    Verb.HOLD: "Put all jobs on hold that are named or chosen.",
-    Verb.RELEASE: "Let all jobs start that are named or chosen. Reservations end, where their ids are given.",
-    Verb.REQUEUE: "Run all jobs again that are named or chosen: of the latter those that failed or were lost.",
+    Verb.CANCEL: "Cancel all jobs that the body names or selects.",
+    Verb.HOLD: "Put all jobs on hold that the body names or selects.",
+    Verb.RELEASE: "Let all jobs start that the body names or selects. Reservations named by their ids end.",
+    Verb.REQUEUE: "Run all jobs again that the body names or selects. Of the selected jobs only those that "
+    "failed or were lost run again.",
 }
 _DOES_TO_ONE = {
     Verb.CANCEL: "End a job, or every element of an array.",

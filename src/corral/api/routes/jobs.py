@@ -144,7 +144,9 @@ def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
         check_name_patterns(asked_for.name)
     sort = None if asked_for.sort is None else parse_sort(asked_for.sort)
     if sort is not None and not asked_for.limit:
-        raise Refused("sort: the answer to limit=0 is newest first; sort it, or give a limit", field="sort")
+        raise Refused(
+            "sort: an answer to limit=0 is always newest first; sort it yourself, or give a limit", field="sort"
+        )
     if sort is not None and asked_for.before is not None:
         raise Refused("before: pages follow each other newest first; leave out sort, or before", field="before")
     return JobQuery(
@@ -163,7 +165,7 @@ def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
 
 @router.get("/jobs/{job_id}", answers=gives(JobDetail))
 async def job(request: Request, context: RequestContext, job_id: str) -> Response:
-    """Show one job: its request, what it has, its members and its attempts."""
+    """Show one job: its request, its devices, its members and its attempts."""
     state: AppState = request.app.state.corral
 
     def told() -> JobDetail:
@@ -174,7 +176,8 @@ async def job(request: Request, context: RequestContext, job_id: str) -> Respons
 
 @router.get("/jobs/{job_id}/why", answers=gives(Explanation))
 async def why(request: Request, context: RequestContext, job_id: str) -> Response:
-    """Explain why a job waits, and when it is expected to start; of one that has ended, what its log's end says."""
+    """Explain why a job waits, and when it is expected to start; for an ended job, the cause that the end of its log
+    names."""
     audience = Audience.PAGE if is_from_browser(request) else Audience.COMMAND_LINE
     ask = partial(context.service.explanations.of, job_id, audience, admin=context.caller.admin)
     explanation = await on_worker(ask)

@@ -111,7 +111,7 @@ def _checked(asked_for: shapes.LogQuery) -> shapes.LogQuery:
         if value is not None and value < 0:
             raise Refused(f"{name} must be 0 or more, not {value}", field=name)
     if asked_for.offset and (asked_for.tail, asked_for.since) != (None, None):
-        raise Refused("offset says where to begin, and so do tail and since; leave one out", field="offset")
+        raise Refused("offset, tail and since each say where to begin; give only one of them", field="offset")
     if asked_for.offset and asked_for.rank == "all":
         raise Refused("offset: the logs of all ranks together are read from the beginning", field="offset")
     return asked_for

@@ -15,13 +15,13 @@ router = RouteTable("nodes")
 
 @router.get("/nodes", answers=gives(shapes.NodeList))
 async def nodes(request: Request, context: RequestContext) -> Response:
-    """List the nodes, whether jobs may start on them, and what they have."""
+    """List the nodes, whether jobs may start on them, and their resources."""
     return await answer(lambda: {"nodes": context.service.node_cordons.nodes()})
 
 
 @router.post("/nodes/{node}/cordon", takes=Body(shapes.Cordon), answers=gives(shapes.NodeList))
 async def cordon(request: Request, context: RequestContext, node: str) -> Response:
-    """Set a node apart: nothing more starts on it, and what runs there goes on."""
+    """Cordon a node: no further job starts on it, and running jobs go on."""
     reason = (await read_body(request, shapes.Cordon)).reason
     row = await on_worker(context.service.node_cordons.cordon, node, reason, context.caller)
     return json_response({"nodes": [row]})
@@ -29,7 +29,7 @@ async def cordon(request: Request, context: RequestContext, node: str) -> Respon
 
 @router.post("/nodes/{node}/drain", takes=Body(shapes.Drain), answers=gives(shapes.NodeList))
 async def drain(request: Request, context: RequestContext, node: str) -> Response:
-    """Empty a node: nothing more starts on it, and at the deadline what still runs goes back to its queue."""
+    """Empty a node: no further job starts on it, and jobs that still run at the deadline go back to their queue."""
     wanted = await read_body(request, shapes.Drain)
     cordons = context.service.node_cordons
     row = await on_worker(cordons.drain, node, wanted.reason, wanted.deadline_s, context.caller)

@@ -21,7 +21,7 @@ _REPORTS = LongAnswers()
 
 @router.get("/report", query=shapes.ReportQuery, answers=gives(Report))
 async def report(request: Request, context: RequestContext) -> Response:
-    """Tell what GPUs were granted for in a period: used, idle, unmetered and wasted hours, energy and cost."""
+    """Report the use of granted GPUs in a period: used, idle, unmetered and wasted hours, energy and cost."""
     wanted = read_query(request, shapes.ReportQuery)
     state: AppState = request.app.state.corral
 
@@ -30,7 +30,8 @@ async def report(request: Request, context: RequestContext) -> Response:
 
 @router.get("/waste", query=shapes.WasteQuery, answers=gives(Waste))
 async def waste(request: Request, context: RequestContext) -> Response:
-    """List the jobs of a period that did not use what they were granted, with the request that would have done."""
+    """List the jobs of a period that used less than they were granted, each with a request that would have been
+    enough."""
     wanted = read_query(request, shapes.WasteQuery)
     state: AppState = request.app.state.corral
     return await _made(request, lambda: state.reports.waste(since=wanted.since, until=wanted.until))

@@ -61,14 +61,14 @@ async def give_up(request: Request, context: RequestContext, device: str) -> Res
 
 @router.get("/queues", query=shapes.QueuesQuery, answers=gives(shapes.QueueList))
 async def queues(request: Request, context: RequestContext) -> Response:
-    """List the queues with their quotas and use, and what of them is left to the caller."""
+    """List the queues with their quotas and use, and the amounts left to the caller."""
     project = read_query(request, shapes.QueuesQuery).project
     return await answer(lambda: {"queues": context.service.queues.rows(context.caller, project)})
 
 
 @router.get("/resource-names", answers=gives(shapes.ResourceNameList))
 async def resource_names(request: Request, context: RequestContext) -> Response:
-    """List the resource names of other systems that submissions may use, with what one unit of each is."""
+    """List the resource names of other systems that submissions may use, each with the meaning of one unit."""
     return await answer(lambda: {"resources": context.service.resource_names()})
 
 
@@ -80,14 +80,14 @@ async def alloc_map(request: Request, context: RequestContext) -> Response:
 
 @router.get("/usage", query=shapes.UsageQuery, answers=gives(Usage))
 async def usage(request: Request, context: RequestContext) -> Response:
-    """Tell how many GPU-hours were used in a period, by whom, and how well shares were enforced."""
+    """Show the GPU-hours used in a period by each group, and how well shares were enforced."""
     wanted = read_query(request, shapes.UsageQuery)
     return await answer(context.service.accounts.usage, wanted.by, since=wanted.since, until=wanted.until)
 
 
 @router.get("/fair-shares", answers=gives(FairShares))
 async def fair_shares(request: Request, context: RequestContext) -> Response:
-    """Tell what each project and user counts as having used, by which the policy `fair-share` orders jobs."""
+    """Show the use of each project and user as the policy `fair-share` counts it to order jobs."""
     return await answer(context.service.accounts.fair_shares)
 
 

@@ -18,7 +18,7 @@ class ChangeFlags(DeclaredOptions):
     state: list[str] | None = text(
         "--state", "-t", metavar="STATE", help="Jobs in this state, such as pending,running.", many=True
     )
-    yes: bool = flag("--yes", "-y", help="Do not ask, however many jobs these are.")
+    yes: bool = flag("--yes", "-y", help="Do not ask, even if several jobs match.")
     json: bool = flag("--json", help="Print JSON.")
 
 
@@ -35,7 +35,7 @@ class CancelCommand(
 
     All processes of a running job get SIGTERM, then SIGKILL after a grace period (the setting kill_grace).
 
-    Options choose among your own jobs, or among those of the ids. If they find more than one, you are asked first.
+    Options select among your own jobs, or among the given ids. If they find more than one, you are asked first.
     """
 
     flags: ChangeFlags
@@ -49,9 +49,9 @@ class CancelCommand(
 class UpdateCommand(DeclaredCommand, runs="jobs.change.update", examples=("corral update 17 --priority 8 --time 4h",)):
     """Change jobs that wait or run: priority, time, name, queue.
 
-    Of each job all that is given is changed, or nothing. A waiting job keeps its time of submission, and its time limit
-    may be lengthened up to what the site allows. That of a running job may only be shortened, and ends it at once if it
-    has run longer; administrators may also lengthen it.
+    Each job gets all of the given changes or none. A waiting job keeps its time of submission; its time limit may be
+    lengthened up to the limit of the site. The limit of a running job may only be shortened, and ends the job at
+    once if it has run longer; administrators may also lengthen it.
     """
 
     ids: list[str] = text(
@@ -77,7 +77,7 @@ class HoldCommand(
 ):
     """Keep waiting jobs from starting until `corral release`.
 
-    Options choose among your own jobs, or among those of the ids. If they find more than one, you are asked first.
+    Options select among your own jobs, or among the given ids. If they find more than one, you are asked first.
     """
 
     flags: ChangeFlags
@@ -99,8 +99,8 @@ class ReleaseCommand(
 ):
     """Let jobs on hold start again, or end reservations.
 
-    Options choose among your own jobs on hold, or among those of the ids. If they find more than one, you are asked
-    first. A reservation ends by its id, or with --state running; that of this shell without any:
+    Options select among your own jobs on hold, or among the given ids. If they find more than one, you are asked
+    first. A reservation ends by its id, or with --state running. Without an id, the reservation of this shell ends:
     eval "$(corral release)" makes the shell forget it, too.
     """
 
@@ -123,8 +123,8 @@ class RequeueCommand(
 ):
     """Run jobs again: those that run, failed or were lost.
 
-    Running ones are stopped and queued. Options choose among your own jobs that failed or were lost (with --state also
-    others), or among those of the ids. If they find more than one, you are asked first.
+    Running jobs are stopped and queued. Options select among your own jobs that failed or were lost (with --state
+    also others), or among the given ids. If they find more than one, you are asked first.
     """
 
     flags: ChangeFlags

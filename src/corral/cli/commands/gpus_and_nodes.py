@@ -43,9 +43,9 @@ class ResourcesCommand(
 ):
     """List the resource names of other systems that jobs may use.
 
-    A job uses those of one group by --resource NAME=AMOUNT. DEFAULT is the amount of a name that is given without one,
-    or that is needed and left out; * marks a name that is needed beside every other of its group. Descriptions are in
-    the language of your locale where the site has them.
+    A job uses names of one group by --resource NAME=AMOUNT. DEFAULT is the amount of a name that is given without an
+    amount, or that is required and left out; * marks a name that every other name of its group requires.
+    Descriptions are in the language of your locale if the site has them.
     """
 
     json: bool = flag("--json", help="Print JSON.")
@@ -73,11 +73,13 @@ class UncordonCommand(DeclaredCommand, runs="site.cordon.uncordon", examples=("c
 class DrainCommand(
     DeclaredCommand, runs="site.cordon.drain", examples=('corral drain gpu-07 --deadline 30m --reason "kernel update"',)
 ):
-    """Empty a node: start nothing more on it. `corral uncordon` gives it back."""
+    """Empty a node: no further job starts on it. `corral uncordon` gives it back."""
 
     node: str = text(metavar="NODE", help="Name of the node.", required=True)
     deadline: str | None = text(
-        "--deadline", metavar="TIME", help="Requeue what still runs after this time: 30m. Else it ends."
+        "--deadline",
+        metavar="TIME",
+        help="Requeue jobs that still run after this time: 30m. By default they run to their end.",
     )
     reason: str = text("--reason", metavar="TEXT", help="Shown to everyone who looks at the node.", default="")
 
@@ -88,7 +90,7 @@ class MigCutCommand(DeclaredCommand, runs="site.mig.cut", examples=("corral mig 
     device: str = text(metavar="GPU", help="Index or UUID.", required=True)
     profile: str = text(metavar="PROFILE", help="Profile of the slices: 1g.10gb.", required=True)
     count: int = whole("--count", metavar="N", help="Number of slices.", default=1, least=1)
-    apply: bool = flag("--apply", help="Do it. Without this flag it is only shown.")
+    apply: bool = flag("--apply", help="Make the change. Without this flag it is only shown.")
     json: bool = flag("--json", help="Print JSON.")
 
 
@@ -96,7 +98,7 @@ class MigGiveUpCommand(DeclaredCommand, runs="site.mig.give_up", examples=("corr
     """Delete all MIG slices of a GPU. None may be in use by a job."""
 
     device: str = text(metavar="GPU", help="Index or UUID.", required=True)
-    apply: bool = flag("--apply", help="Do it. Without this flag it is only shown.")
+    apply: bool = flag("--apply", help="Make the change. Without this flag it is only shown.")
     json: bool = flag("--json", help="Print JSON.")
 
 

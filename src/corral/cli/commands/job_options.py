@@ -21,7 +21,9 @@ class DeviceFlags(DeclaredOptions):
     gpu_mem: str | None = text("--gpu-mem", metavar="SIZE", help="GPU memory to grant on each shared GPU: 20G.")
     gpu_cores: str | None = text("--gpu-cores", metavar="PERCENT", help="Percent of each shared GPU's compute: 50.")
     mig: str | None = text("--mig", metavar="PROFILE", help="Run on a MIG slice of this profile: 1g.10gb.")
-    share: str | None = text("--share", metavar="MEANS", help="How to share the GPU: mps, mig, timeslice or exclusive.")
+    share: str | None = text(
+        "--share", metavar="MEANS", help="Means of sharing the GPU: mps, mig, timeslice or exclusive."
+    )
     split: str | None = text(
         "--split",
         metavar="HOW",
@@ -78,8 +80,8 @@ class JobFlags(DeviceFlags):
     checkpoint_signal: str | None = text(
         "--checkpoint-signal",
         metavar="SIG@TIME",
-        help="Send this signal so long before the job is stopped, at its time limit or for another job: USR1@60s. "
-        "B:USR1@60s is for its main process alone, S:USR1@60s for all others.",
+        help="Signal to send before the job is stopped, at its time limit or for another job: USR1@60s, 60 s "
+        "before. B:USR1@60s is for its main process alone, S:USR1@60s for all others.",
     )
     notify: str | None = text(
         "--notify",
@@ -87,9 +89,7 @@ class JobFlags(DeviceFlags):
         help="Shell command to run once when the job has ended: 'mail -s \"$CORRAL_JOB_NAME $CORRAL_PHASE\" me'.",
     )
     notify_on: str | None = text(
-        "--notify-on",
-        metavar="WHAT,..",
-        help="Tell you in your channel that it has started, done (succeeded) or failed: done,failed.",
+        "--notify-on", metavar="WHAT,..", help="Events to report in your channel: started, done (succeeded), failed."
     )
     gang: int | None = whole(
         "--gang",
@@ -107,7 +107,7 @@ class JobFlags(DeviceFlags):
         "--nice", metavar="N", help="As in Slurm: 100 raises the priority number by 1 (runs later)."
     )
     retries: int | None = whole(
-        "--retries", metavar="N", help="How often to retry after a failure.  [default: set by the site]"
+        "--retries", metavar="N", help="Number of retries after a failure.  [default: set by the site]"
     )
     queue: str | None = text("--queue", metavar="NAME", help="Queue to wait in.  [default: default]")
     project: str | None = text(
@@ -134,9 +134,9 @@ class JobFlags(DeviceFlags):
     )
     shm_size: str | None = text("--shm-size", metavar="SIZE", help="Size of the container's /dev/shm.  [default: 64M]")
     network: str | None = text("--network", metavar="NAME", help="Docker's network for the container.")
-    user: str | None = text("--user", metavar="UID[:GID]", help="Who it is in the container.  [default: you]")
+    user: str | None = text("--user", metavar="UID[:GID]", help="User in the container.  [default: you]")
     pull: str | None = text(
-        "--pull", metavar="WHEN", help="Fetch the image: missing, always, never.  [default: missing]"
+        "--pull", metavar="WHEN", help="When to fetch the image: missing, always, never.  [default: missing]"
     )
     service_account: str | None = text(
         "--service-account", metavar="NAME", help="Service account of the cluster to run as."
@@ -173,6 +173,6 @@ class SubmitFlags(JobFlags):
         "--input", metavar="FILE", help="Read standard input from this file: train.txt, part-%a.txt."
     )
     open_mode: str | None = text(
-        "--open-mode", metavar="MODE", help="What to do with these files at each start: append or truncate."
+        "--open-mode", metavar="MODE", help="Append to these files at each start, or truncate them: append, truncate."
     )
     hold: bool = flag("--hold", help="Keep the job waiting until `corral release`.")

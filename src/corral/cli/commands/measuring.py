@@ -36,8 +36,9 @@ class CheckCommand(
     """Check whether a command can run on the GPUs here, and what to change if not.
 
     Reads the driver version, the CUDA runtime of the command's Python environment, the flags of vLLM, SGLang and
-    torchrun, and the model's config.json, looks its program up on the PATH, and whether the script is there that it
-    runs. Nothing is run. Exits with 1 if it can run on no GPU model here, or one of these is missing.
+    torchrun, and the model's config.json. Looks for the program on the PATH, and for the script that it runs.
+    Nothing is run. Exits with 1 if the command can run on no GPU model here, or if the program or the script is
+    missing.
     """
 
     flags: CheckFlags
@@ -51,8 +52,8 @@ class EstimateCommand(
 ):
     """Estimate the GPU memory that a language model needs, and which GPUs here have enough.
 
-    Computed from the model's config.json if there is one, else from the size in its name (70B), else for a small model.
-    The last line of the output says which.
+    The estimate is computed from the model's config.json if there is one, else from the size in its name (70B), else
+    for a small model. The last line of the output names the source.
     """
 
     model: str = text(
@@ -82,16 +83,18 @@ class UsageCommand(
     """Show GPU-hours used, and how well the shares were enforced.
 
     Half a GPU for two hours is one GPU-hour. "enforced": jobs could not use more than their share. "guarded" memory:
-    jobs that used more were stopped. "advisory": nothing kept jobs to their share. LOST are hours of jobs that were
-    stopped to make room for others. Months are those of this machine's time zone.
+    jobs that used more were stopped. "advisory": shares were not enforced. LOST: hours of jobs that were stopped to
+    make room for others. Months are those of this machine's time zone.
     """
 
     by: str = text(
         "--by", metavar="KEYS", help="Add up by user, project or queue, by month, or by month,user.", default="user"
     )
-    since: str | None = text("--since", metavar="TIME", help="How far back: 12h.  [default: 7d]")
-    begin: str | None = text("--from", metavar="WHEN", help="From then on: 2026-10, 2026-10-01, 2026-10-01T08:00.")
-    until: str | None = text("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
+    since: str | None = text("--since", metavar="TIME", help="Length of the period up to now: 12h.  [default: 7d]")
+    begin: str | None = text(
+        "--from", metavar="WHEN", help="Begin of the period: 2026-10, 2026-10-01, 2026-10-01T08:00."
+    )
+    until: str | None = text("--until", metavar="WHEN", help="End of the period, not included.  [default: now]")
     form: str = choice("--format", help="table, json or csv.", choices=("table", "json", "csv"), default="table")
     json: bool = flag("--json", help="Print JSON.")
 
@@ -106,23 +109,27 @@ class ReportCommand(
         "corral report --waste",
     ),
 ):
-    """Show what was made of granted GPUs, and what it cost.
+    """Show how granted GPUs were used, and what they cost.
 
     Half a GPU for two hours is one GPU-hour. USED: the utilization was at least 5 %; IDLE: it was less; UNMETERED: it
-    was not measured. WASTED: attempts that failed or were lost, and what jobs lost that had to make room.
+    was not measured. WASTED: attempts that failed or were lost, and work lost by jobs that had to make room.
     Hours and weekdays are those of the server's time zone. Prices are set in the site's settings.
     """
 
     by: str = text(
         "--by",
         metavar="KEYS",
-        help="Of user, project, queue, job, model, node, hour, weekday: user,project.",
+        help="Group by user, project, queue, job, model, node, hour or weekday; several: user,project.",
         default="user",
     )
-    since: str | None = text("--since", metavar="TIME", help="How far back: 12h.  [default: 7d]")
-    begin: str | None = text("--from", metavar="WHEN", help="From then on: 2026-10, 2026-10-01, 2026-10-01T08:00.")
-    until: str | None = text("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
-    waste: bool = flag("--waste", help="List jobs that did not use all they had, and what would have done.")
+    since: str | None = text("--since", metavar="TIME", help="Length of the period up to now: 12h.  [default: 7d]")
+    begin: str | None = text(
+        "--from", metavar="WHEN", help="Begin of the period: 2026-10, 2026-10-01, 2026-10-01T08:00."
+    )
+    until: str | None = text("--until", metavar="WHEN", help="End of the period, not included.  [default: now]")
+    waste: bool = flag(
+        "--waste", help="List jobs that used less than they were granted, and the amount that would have been enough."
+    )
     form: str = choice(
         "--format", help="table, csv, json or html.", choices=("table", "csv", "json", "html"), default="table"
     )
@@ -140,14 +147,16 @@ class KpisCommand(
 ):
     """Show key figures: use of GPUs, how jobs fared, health.
 
-    Without --by each has its formula. With it: GPU and MEM are mean utilization and memory in percent, USED the part of
-    granted GPU time in which the GPU was used, JOBS/H how many ended per hour; TAKE, WAIT and START how long jobs took
-    from submission to end, waited, and from decision to start; TEMP and POWER are of one GPU, ERR the part of jobs that
-    failed, HW failures of hardware.
+    Without --by each figure is shown with its formula. With --by the columns are: GPU and MEM, mean utilization and
+    memory in percent; USED, part of the granted GPU time in which the GPU was used; JOBS/H, jobs ended per hour;
+    TAKE, time from submission to end; WAIT, time in the queue; START, time from decision to start; TEMP and POWER,
+    of one GPU; ERR, part of the jobs that failed; HW, hardware failures.
     """
 
-    by: str | None = text("--by", metavar="KEY", help="A row for each user, project, queue, node or means.")
-    since: str | None = text("--since", metavar="TIME", help="How far back: 12h.  [default: 24h]")
-    begin: str | None = text("--from", metavar="WHEN", help="From then on: 2026-10, 2026-10-01, 2026-10-01T08:00.")
-    until: str | None = text("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
+    by: str | None = text("--by", metavar="KEY", help="Group by user, project, queue, node or means of sharing.")
+    since: str | None = text("--since", metavar="TIME", help="Length of the period up to now: 12h.  [default: 24h]")
+    begin: str | None = text(
+        "--from", metavar="WHEN", help="Begin of the period: 2026-10, 2026-10-01, 2026-10-01T08:00."
+    )
+    until: str | None = text("--until", metavar="WHEN", help="End of the period, not included.  [default: now]")
     json: bool = flag("--json", help="Print JSON.")

@@ -19,7 +19,7 @@ class DeployCommand(
     """
 
     name: str = text(metavar="NAME", help="The service's name.", required=True)
-    via: str = text("--via", metavar="ome|kserve", help="The operator that is to run it.", required=True)
+    via: str = text("--via", metavar="ome|kserve", help="The operator that runs it.", required=True)
     model: str = text(
         "--model", metavar="M", help="A ClusterBaseModel of OME, or a storage URI for KServe.", required=True
     )
@@ -27,33 +27,33 @@ class DeployCommand(
     param: list[str] | None = text(
         "--param", metavar="KEY=VALUE", help="An option of the runtime; tp-size is the number of GPUs.", many=True
     )
-    namespace: str | None = text("--namespace", "-n", metavar="N", help="Of the service; default: that of the context.")
+    namespace: str | None = text(
+        "--namespace", "-n", metavar="N", help="Namespace of the service; default: that of the context."
+    )
     node: str = text(
         "--node",
         metavar="preferred|required|any",
-        help="Whether it should, or must, run where chosen.",
+        help="Prefer the chosen node, require it, or choose none.",
         default="preferred",
     )
     fallback: str = text(
         "--fallback",
         metavar="kubernetes|pin",
-        help="Where no node has enough idle GPUs: who decides, or the calmest.",
+        help="If no node has enough idle GPUs: let Kubernetes decide, or pin to the least used.",
         default="kubernetes",
     )
     prometheus: str | None = text(
         "--prometheus",
         metavar="URL",
-        help="A Prometheus that scrapes dcgm-exporter, for readings.",
+        help="A Prometheus that scrapes dcgm-exporter, for GPU readings.",
         env="CORRAL_PROMETHEUS_URL",
     )
-    exec_nvidia_smi: bool = flag(
-        "--exec-nvidia-smi", help="Run nvidia-smi in pods with GPUs where nothing measures these."
-    )
-    dry_run: bool = flag("--dry-run", help="Print what would be made; make and hold nothing.")
+    exec_nvidia_smi: bool = flag("--exec-nvidia-smi", help="Run nvidia-smi in pods whose GPUs have no other readings.")
+    dry_run: bool = flag("--dry-run", help="Print the objects, and create nothing.")
     detach: bool = flag("--detach", "-d", help="Do not wait until it is ready.")
-    timeout: int = whole("--timeout", metavar="SECONDS", help="How long to wait.", default=1800)
+    timeout: int = whole("--timeout", metavar="SECONDS", help="Longest wait.", default=1800)
     kubeconfig: str | None = text("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
-    context: str | None = text("--context", metavar="C", help="Of the kubeconfig, instead of its own.")
+    context: str | None = text("--context", metavar="C", help="Context of the kubeconfig, instead of its current one.")
 
 
 class DeploymentsCommand(
@@ -61,20 +61,24 @@ class DeploymentsCommand(
 ):
     """List the model services that Corral has deployed."""
 
-    namespace: str | None = text("--namespace", "-n", metavar="N", help="Of the service; default: that of the context.")
-    everywhere: bool = flag("--all-namespaces", "-A", help="In every namespace.")
+    namespace: str | None = text(
+        "--namespace", "-n", metavar="N", help="Namespace of the service; default: that of the context."
+    )
+    everywhere: bool = flag("--all-namespaces", "-A", help="List the services of every namespace.")
     json: bool = flag("--json", help="Print JSON.")
     kubeconfig: str | None = text("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
-    context: str | None = text("--context", metavar="C", help="Of the kubeconfig, instead of its own.")
+    context: str | None = text("--context", metavar="C", help="Context of the kubeconfig, instead of its current one.")
 
 
 class UndeployCommand(
     DeclaredCommand, runs="tuning.deploy.undeploy", examples=("corral undeploy chat --namespace serving",)
 ):
-    """Remove a model service that Corral has deployed, and what it holds."""
+    """Remove a model service that Corral has deployed, and free its GPUs."""
 
     name: str = text(metavar="NAME", help="The service's name.", required=True)
     via: str | None = text("--via", metavar="ome|kserve", help="The operator of the service.")
-    namespace: str | None = text("--namespace", "-n", metavar="N", help="Of the service; default: that of the context.")
+    namespace: str | None = text(
+        "--namespace", "-n", metavar="N", help="Namespace of the service; default: that of the context."
+    )
     kubeconfig: str | None = text("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
-    context: str | None = text("--context", metavar="C", help="Of the kubeconfig, instead of its own.")
+    context: str | None = text("--context", metavar="C", help="Context of the kubeconfig, instead of its current one.")

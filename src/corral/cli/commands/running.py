@@ -19,8 +19,8 @@ class RunCommand(
 ):
     """Run a command on GPUs that nobody else uses, and wait for it.
 
-    Shows the command's output, its errors among it as in the log, on standard output. The job's id, and while it waits
-    the reason, are shown on standard error.
+    Standard output shows the command's output and errors, as in the log. Standard error shows the job's id, and the
+    reason while it waits.
 
     Ctrl-C interrupts the job (SIGINT); while it still waits, it cancels it. A second Ctrl-C cancels it (SIGTERM, and
     SIGKILL if that does not end it in time), a third returns at once. SIGTERM cancels it, too.
@@ -59,11 +59,11 @@ class SubmitCommand(
     """Queue a script or a command, and print the job's id.
 
     A script may give flags in lines at its top: #CORRAL --gpus 2 --time 2h. Its #SBATCH lines are read, too; options
-    that have no meaning here are ignored and listed. Such a script gets SLURM_JOB_ID, SLURM_ARRAY_TASK_ID and other
-    SLURM_ variables. In a gang the script runs on the first member, and its srun runs commands on all. Flags on the
-    command line override those in the script. The script is copied now: what you change in it later is for later jobs.
-    Of a command after -- nothing is copied, nor are other files that a script or a command reads. With - the script
-    is read from standard input.
+    that have no meaning here are ignored and listed. A script with #SBATCH lines gets SLURM_JOB_ID,
+    SLURM_ARRAY_TASK_ID and other SLURM_ variables. In a gang the script runs on the first member, and its srun runs
+    commands on all. Flags on the command line override those in the script. The script is copied now: later changes
+    to it apply to later jobs. A command after -- is not copied, nor are other files that a script or a command
+    reads. With - the script is read from standard input.
 
     Output goes to the job's log (see `corral logs`), or to the files given with --output and --error.
     """
@@ -92,17 +92,17 @@ class ExecCommand(
     """Run a command inside a running job.
 
     It runs on the job's node, as the job's user, with the job's environment, working directory, GPUs and limits. The
-    job goes on as before, and nothing is added to its log; who ran which command is kept (`corral show`). Without a
-    command it is a shell, at this terminal if standard input is one.
+    job goes on as before, and nothing is added to its log; the user and the command are recorded (`corral show`).
+    Without a command a shell runs, at this terminal if standard input is one.
 
     Input, output and errors are passed on as they are. With --pty, and for a shell, the command has this terminal, and
     every key is for it: Ctrl-] three times within a second ends it.
 
-    The command ends with the job, or with this: Ctrl-C ends it and all that it has started. Leave nothing running in
-    the background.
+    The command ends with the job, or with `corral exec`: Ctrl-C ends it and all that it has started. Leave nothing
+    running in the background.
 
-    Only the job's user and administrators may. Exits with the command's exit code; 128+N after signal N; 126 or 127 if
-    it cannot be started; 125 if Corral failed or the job does not run.
+    Only the job's user and administrators may do this. Exits with the command's exit code; 128+N after signal N; 126
+    or 127 if it cannot be started; 125 if Corral failed or the job does not run.
     """
 
     job_id: str = text(metavar="JOB", help="The id of the job.", required=True)
@@ -118,7 +118,7 @@ class WaitCommand(
 ):
     """Wait until jobs have ended. On a terminal, a line shows how many have.
 
-    Exits with 0 if all succeeded, 1 if one did not, 124 if --timeout passed first.
+    Exits with 0 if all succeeded, 1 if any did not, 124 if --timeout passed first.
     """
 
     ids: list[str] = text(
@@ -151,7 +151,7 @@ class ReserveCommand(
 
 
 class AdoptCommand(DeclaredCommand, runs="jobs.reserve.adopt", examples=("corral adopt 4213 --name llama-sft",)):
-    """Make a running process a job, so that it keeps the GPUs it uses.
+    """Make a running process a job, so that it keeps its GPUs.
 
     The process runs on unchanged, and nobody else gets its GPUs until it ends.
     """

@@ -25,8 +25,9 @@ class UpCommand(
 
     It listens on a Unix socket there. Jobs run on when the server stops; the next one takes them over.
 
-    Where a ledger was there before and is gone, it does not start: put the ledger back, restore a backup ("corral help
-    docs install"), or begin with an empty one by --anew. That is refused while anything of the one before runs.
+    If the home had a ledger before and it is gone, the server does not start: put the ledger back, restore a backup
+    ("corral help docs install"), or begin with an empty one by --anew. --anew is refused while anything of the
+    earlier ledger runs.
 
     With --listen it also listens on TCP, where clients need a token: see "corral token".
 
@@ -46,14 +47,14 @@ class UpCommand(
         alone=f"{MOCK_BOXES}/mock-8gpu.toml",
     )
     engine: str | None = text("--engine", metavar="NAME", help="Where nodes come from: host, kubernetes.")
-    kubeconfig: Path | None = path("--kubeconfig", metavar="FILE", help="How to reach the cluster; default as kubectl.")
+    kubeconfig: Path | None = path("--kubeconfig", metavar="FILE", help="Kubeconfig file; default as for kubectl.")
     context: str | None = text("--context", metavar="NAME", help="The context in the kubeconfig.")
-    namespace: str | None = text("--namespace", metavar="NAME", help="Where the pods of jobs are.")
+    namespace: str | None = text("--namespace", metavar="NAME", help="Namespace of the pods of jobs.")
     listen: str | None = text("--listen", metavar="HOST:PORT", help="Also listen on TCP, for clients with a token.")
     tls_cert: Path | None = path("--tls-cert", metavar="FILE", help="TLS certificate (PEM) for --listen.")
     tls_key: Path | None = path("--tls-key", metavar="FILE", help="Private key of the certificate (PEM).")
     insecure: bool = flag("--insecure", help="Allow other machines to connect without encryption.")
-    anew: bool = flag("--anew", help="Move aside what an earlier ledger has left, and begin with an empty one.")
+    anew: bool = flag("--anew", help="Move the files of an earlier ledger aside, and begin with an empty one.")
 
 
 class DownCommand(DeclaredCommand, runs="local.server.down", examples=("corral down",)):
@@ -77,8 +78,8 @@ class DoctorCommand(
 
     engine: str | None = text("--engine", metavar="kubernetes", help="Check a Kubernetes cluster instead.")
     kubeconfig: str | None = text("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
-    context: str | None = text("--context", metavar="C", help="Of the kubeconfig.")
-    namespace: str | None = text("--namespace", metavar="N", help="Of jobs and services.")
+    context: str | None = text("--context", metavar="C", help="Context of the kubeconfig.")
+    namespace: str | None = text("--namespace", metavar="N", help="Namespace of jobs and services.")
     prometheus: str | None = text(
         "--prometheus", metavar="URL", help="A Prometheus that scrapes dcgm-exporter.", env="CORRAL_PROMETHEUS_URL"
     )
@@ -95,8 +96,8 @@ class ConfigCheckCommand(
 ):
     """Check a settings file before a server reads it.
 
-    Shows each mistake with its line, 20 at most, and exits with 2. Without one lists keys that have no effect yet, and
-    GPUs, users and projects that do not exist.
+    Shows each mistake with its line, 20 at most, and exits with 2. Without mistakes, lists keys that have no effect
+    yet, and GPUs, users and projects that do not exist.
     """
 
     file: Path | None = path(metavar="[FILE]", help="File to check.  [default: the home's config.yaml]")
@@ -106,8 +107,9 @@ class ConfigCheckCommand(
 class ConfigReloadCommand(DeclaredCommand, runs="site.config_reload.reload", examples=("corral config reload",)):
     """Have the running server read its settings again.
 
-    Shows what has changed, and what changes only when the server is restarted. If anything in the file is wrong, shows
-    its line, changes nothing and exits with 2. For administrators. `systemctl reload corral` and SIGHUP do the same.
+    Shows the settings that have changed, and those that change only when the server is restarted. If anything in the
+    file is wrong, shows its line, changes nothing and exits with 2. For administrators. `systemctl reload corral`
+    and SIGHUP do the same.
     """
 
     json: bool = flag("--json", help="Print JSON.")
@@ -121,10 +123,10 @@ class ConfigInitCommand(
         "corral config init - | less",
     ),
 ):
-    """Write a settings file for a machine that people share, with comments, to begin with.
+    """Write a first settings file with comments, for a machine that people share.
 
-    It has a time limit for all jobs, GPUs for each user, and who may go before whom; alerts and more are in comments. A
-    file that is there is never overwritten.
+    It sets a time limit for all jobs, the GPUs of each user, and rules of priority; alerts and more are in comments.
+    An existing file is never overwritten.
     """
 
     file: Path | None = path(
@@ -148,7 +150,7 @@ class TokenCreateCommand(
         "corral token create --user alice --scope read",
     ),
 ):
-    """Create a token and print it; it is not shown again. Whoever has it acts as its user, within its scope."""
+    """Create a token and print it; it is not shown again. Its holder acts as its user, within its scope."""
 
     user: str | None = text(
         "--user", metavar="USER", help="User it acts as; administrators may name any.  [default: you]"
@@ -198,9 +200,9 @@ class AgentCommand(
 ):
     """Run the agent of this host, in the foreground. For administrators.
 
-    A server has it launch and watch jobs here; today that is one on this machine, which starts the agents of a mock
-    cluster itself: hosts cannot join the server of another yet. It answers its own user and root. Jobs run on when it
-    stops; the next agent with the same --home takes them over.
+    A server uses the agent to launch and watch jobs on this host. Today only a server on this machine can use it,
+    and it starts the agents of a mock cluster itself; hosts cannot join the server of another host yet. The agent
+    answers its own user and root. Jobs run on when it stops; the next agent with the same --home takes them over.
     """
 
     home: Path = path("--home", metavar="DIR", help="Directory for records, logs and scratch.", required=True)
@@ -209,8 +211,8 @@ class AgentCommand(
     node: str | None = text("--node", metavar="NAME", help="Name of the node. Default: the host's name.")
     config: Path | None = path("--config", metavar="FILE", help="Settings. Default: config.yaml in --home.")
     server_home: Path | None = path(
-        "--server-home", metavar="DIR", help="Where jobs find their server. Default: --home."
+        "--server-home", metavar="DIR", help="Home of the server of the jobs. Default: --home."
     )
     address: str = text(
-        "--address", metavar="HOST", help="Where other hosts reach this one, for gangs.", default="127.0.0.1"
+        "--address", metavar="HOST", help="Address by which other hosts reach this one, for gangs.", default="127.0.0.1"
     )

@@ -83,7 +83,7 @@ class SimulateJournalCommand(
 ):
     """What if: replay this server's own history under other policies or with more GPUs.
 
-    The page and the figures show beside them how it really went.
+    The page and the figures also show the actual course.
     """
 
     home: str | None = text(
@@ -137,8 +137,8 @@ class SimulateFaultsCommand(
 ):
     """Faults on the real ledger and control loop, with simulated jobs: failing GPUs, silent nodes, killed servers.
 
-    Exits with 1 if a guarantee was broken. "warnings" are lines that the servers would have in their logs, as faults
-    make them; CORRAL_DEBUG=1 shows them.
+    Exits with 1 if a guarantee was broken. "warnings" are lines that the servers would have in their logs because of
+    the faults; CORRAL_DEBUG=1 shows them.
     """
 
     nodes: int = whole("--nodes", help="Nodes of the cluster.", default=3, least=1, most=64)

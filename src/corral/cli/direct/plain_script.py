@@ -55,7 +55,7 @@ def why_not_kept(text: str) -> str | None:
         import json
 
         if len(json.dumps(text)) > 2 * MOST_BYTES:
-            return "it has too much that is no plain text"
+            return "it has too much that is not plain text"
     return None
 
 

@@ -59,7 +59,7 @@ def _change_unchosen(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
 
         with Client() as client:
             return release_own(client, reserved, json=json)
-    raise Refused(f"name jobs to {verb}, or choose them: --user me is all of yours, --name 'sweep-*' some of them")
+    raise Refused(f"name jobs to {verb}, or select them: --user me selects all of yours, --name 'sweep-*' some of them")
 
 
 def say_none_found(verb: Verb) -> bool:
@@ -106,9 +106,9 @@ def _say_none(client: Client, verb: Verb, choices: Sequence[JobChoice]) -> bool:
     """Say that nothing was found, and that other users may have such jobs. Return whether they have."""
     for chosen in choices:
         if chosen.user in (None, OWN) and _others_have(client, verb, chosen):
-            say(f"none of your jobs is such a job to {verb}, but others have some; --user NAME is for administrators")
+            say(f"none of your jobs to {verb} matches, but jobs of other users do; --user NAME is for administrators")
             return True
-    say(f"there is no such job to {verb}")
+    say(f"no job to {verb} matches")
     return False
 
 
@@ -126,7 +126,7 @@ def _ask(verb: str, found: ChangedJobs) -> None:
     phases = ", ".join(f"{count} {phase}" for phase, count in found.phases.items())
     what = f"{verb} {count_of(len(found.ids), 'job')} of {' and '.join(found.users)} ({phases})"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Refused(f"this would {what}, and nobody can be asked here; add --yes to do it")
+        raise Refused(f"this would {what}, and there is no terminal to ask at; add --yes to do it")
     sys.stderr.write(f"{printable(what)}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

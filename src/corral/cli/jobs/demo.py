@@ -106,7 +106,7 @@ def _start(home: Home) -> tuple[int, bool]:
             return pid, False
         stop_server(home, pid)
         source = f"{free} of the {count_of(count, 'GPU')} of this machine are free, and others are at work here"
-    _write(source, "so this is shown on eight described GPUs; the jobs are real")
+    _write(source, "so the demo uses eight mock GPUs; the jobs are real")
     return start_detached(home, daemon_command(home, described_box(), None)), True
 
 
@@ -200,7 +200,7 @@ def _tell_what_was_seen(client: Client, ids: Mapping[str, str]) -> None:
     rows = {row.id: row for row in client.jobs.list(all=True, limit=None)}
     broken, hopeless = rows[ids["broken"]], rows[ids["hopeless"]]
     log = "".join(client.jobs.logs(broken.id)).strip()
-    _write("", painted("what was to be seen", "bold"))
+    _write("", painted("what you have seen", "bold"))
     _write(f"waiting   why {ids['evaluate']}: {'; '.join(explained(client.jobs.why(ids['evaluate'])))}")
     _write(f"priority  {_order(rows[ids['urgent']], rows[ids['evaluate']])}")
     _write(f"failure   {ending_of(broken)}; its log says: {log}")

@@ -89,7 +89,7 @@ def _by_key(given: Sequence[str], flag: str, form: str, *, empty: bool = False) 
     for one in given:
         key, equals, value = one.partition("=")
         if not (key and equals and (value or empty)):
-            raise Refused(f"{flag}: {one!r} says nothing of anything; write {form}", field=flag)
+            raise Refused(f"{flag}: {one!r} has no value; write {form}", field=flag)
         if key in values:
             raise Refused(f"{flag}: {key} is given twice; leave one of them out", field=flag)
         values[key] = value

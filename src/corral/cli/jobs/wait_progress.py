@@ -55,7 +55,7 @@ class WaitProgress:
         ended = sum(job.ended for job in jobs)
         waiting = sum(job.phase == "PENDING" for job in jobs)
         failed = sum(job.ended and not job.succeeded for job in jobs)
-        parts = [f"{ended} of {len(jobs)} ended", *([f"{failed} of them badly"] if failed else [])]
+        parts = [f"{ended} of {len(jobs)} ended", *([f"{failed} failed"] if failed else [])]
         parts += [f"{len(jobs) - ended - waiting} run", f"{waiting} wait"]
         since = format_duration(time.monotonic() - self._began)
         self._line.show(ended, len(jobs), f"{', '.join(parts)}; {since}")

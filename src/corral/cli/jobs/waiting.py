@@ -70,7 +70,7 @@ def in_short(explanation: "Explanation") -> str:
         promised = explanation.expected_start_is == Certainty.PROMISE
         parts.append(f"starts {'by' if promised else 'about'} {clock_time(explanation.expected_start)}")
     if explanation.starts_now_with:
-        parts.append(f"{explanation.starts_now_with} starts now")
+        parts.append(f"with {explanation.starts_now_with} it would start now")
     return "; ".join(parts)
 
 

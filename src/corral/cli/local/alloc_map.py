@@ -106,4 +106,4 @@ def _show_scan(root: Path, *, json: bool) -> None:
         line = f"{printable(uuid)} {amount} |{'#' * cells:{_FREE}<{BAR_CELLS}}| "
         write_lines(line + clipped(jobs, max(8, width() - len(line))))
     if not amounts:
-        write_lines("no file says that a GPU is allocated")
+        write_lines("by the files no GPU is allocated")

@@ -108,8 +108,8 @@ def _preempting(settings: Settings) -> Iterator[str]:
     if settings.enable_preemption and silent:
         queues = f"{'queues' if len(silent) > 1 else 'queue'} {', '.join(silent)}"
         yield (
-            f"policies.enable_preemption holds for {queues} too: the first job there may have others stopped; "
-            "write `preempts: false` in a queue that is to be without"
+            f"policies.enable_preemption applies to {queues} too: the first waiting job there may stop other "
+            "jobs; write `preempts: false` in a queue to prevent that"
         )
 
 

@@ -67,8 +67,8 @@ def _lines(found: Report) -> Iterator[str]:
     marks = "".join(f'<span><i class="{name}"></i>{_text(said)}</span>' for name, said in _KEYS)
     yield f'<p class="key">{marks}</p>'
     yield (
-        '<p class="key">Half a GPU for two hours is one GPU-hour. Wasted: attempts that failed or were lost, and what '
-        "jobs lost that had to make room.</p>"
+        '<p class="key">Half a GPU for two hours is one GPU-hour. Wasted: attempts that failed or were lost, and '
+        "work lost by jobs that had to make room.</p>"
     )
     yield "</main></body></html>"
 

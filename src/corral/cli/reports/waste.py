@@ -14,7 +14,7 @@ NAME_COLUMNS = 12
 def waste_lines(found: Waste) -> Iterator[str]:
     """A table, and below it a command for each job that submits it with a sufficient request."""
     if not found.rows:
-        yield f"no job is known to have had more than it used since {clock_time(found.since)}"
+        yield f"no job is known to have used less than its grant since {clock_time(found.since)}"
         return
     table = TextTable(
         ["JOB", "NAME", "USER", "HOURS", "IDLE", "GPUS", "MEMORY", "WOULD DO"],

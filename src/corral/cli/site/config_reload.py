@@ -20,7 +20,7 @@ def reload(given: serving.ConfigReloadCommand) -> None:
     for remark in answer.remarks:
         write_lines(f"note: {remark}")
     if not answer.changed:
-        write_lines("nothing has changed that a running server takes on")
+        write_lines("no setting has changed that a running server can apply")
     if answer.after_restart:
         how = "restart the server (jobs run on)" if at.url else how_to_restart(at.home)
         write_lines(f"for the rest: {how}")

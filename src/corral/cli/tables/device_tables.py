@@ -46,7 +46,7 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow], *, bars: bool
     if server.alerts:
         counts = ", ".join(f"{count} {severity}" for severity, count in server.alerts.items())
         style = "red" if "critical" in server.alerts else "yellow"
-        lines.append(painted(fitted(printable(f"alerts fire: {counts} (corral alerts)")), style))
+        lines.append(painted(fitted(printable(f"alerts: {counts} (corral alerts)")), style))
     longest = max((len(short_model(device)) for device in devices), default=0)
     gauge: Gauge = partial(_gauge_line, name_width=min(19, longest))
     if bars:
@@ -64,7 +64,7 @@ def _free_of(devices: Sequence[DeviceRow]) -> str:
     return f"{sum(device.state == 'free' for device in given)} of {len(given)} GPUs free"
 
 
-UNMETERED = "these GPUs have no readings: who has them is known, not their use and memory"
+UNMETERED = "these GPUs have no readings: only their jobs are known, not use and memory"
 
 
 def _unmetered(devices: Sequence[DeviceRow]) -> bool:

@@ -29,10 +29,10 @@ def _mistrust(address: Address, error: ssl.SSLError) -> CorralError:
     if isinstance(error, ssl.SSLCertVerificationError):
         trusted = f"those in {address.ca_file}" if address.ca_file else "those of this system"
         return UntrustedServer(
-            f"the certificate of {address} is not to be trusted ({error.verify_message}; trusted are {trusted}), so it "
-            "was told nothing; if it is the server's own, set CORRAL_CA_FILE to a copy of it that you trust"
+            f"the certificate of {address} is not to be trusted ({error.verify_message}; trusted are {trusted}), "
+            "so nothing was sent to it; if it is the server's own, set CORRAL_CA_FILE to a copy of it that you trust"
         )
     return NoServer(
-        f"what answers at {address} does not speak TLS as this client does ({error.reason or error}); "
+        f"the server at {address} does not speak TLS as this client does ({error.reason or error}); "
         "where it is served without a certificate, write http://"
     )

@@ -127,7 +127,7 @@ class Transport:
             try:
                 data = json.dumps(body, separators=(",", ":")).encode()
             except (TypeError, ValueError, RecursionError) as error:
-                raise Refused(f"what is to be sent cannot be written as JSON: {error}") from None
+                raise Refused(f"the request cannot be written as JSON: {error}") from None
         give_up_at = time.monotonic() + timeout_s
         while True:
             try:
@@ -213,8 +213,8 @@ class Transport:
             return NoServer(f"the server at {self.address} did not answer in time; `corral doctor` looks for the cause")
         tls = "; where it is served with a certificate, write https://" if "http://" in str(self.address) else ""
         return ServerWentAway(
-            f"the server at {self.address} went away before it had answered ({str(error) or type(error).__name__}); "
-            f"whether it did what was asked shows in `corral ps --all`{tls}"
+            f"the server at {self.address} went away before it had answered "
+            f"({str(error) or type(error).__name__}); `corral ps --all` shows whether it carried out the request{tls}"
         )
 
     def _error(self, status: int, payload: bytes) -> CorralError:

@@ -30,17 +30,17 @@ class RequestOptions(TypedDict, total=False):
         spread: Place each member of the gang on a different node.
         avoid: Names of jobs that must not run on the same node.
         accept_in_use: Also accept a GPU that processes outside Corral use, if SIZE is free.
-        split: How a part that no GPU gives alone is spread over several: "fill" takes whole GPUs first,
-            "evenly" equal parts. By default as the site has it, else "fill", and "evenly" with `resource`.
+        split: Spreading of a share that needs several GPUs: "fill" takes whole GPUs first, "evenly" equal
+            parts. By default the site's setting, else "fill", and "evenly" with `resource`.
         gpu_cores: Percent of each shared GPU's compute: 50.
         mig: A MIG slice of this profile instead of a GPU: "1g.10gb"; `gpus` counts slices then.
-        share: How to share the GPU: mps, mig, timeslice or exclusive.
+        share: Means of sharing the GPU: mps, mig, timeslice or exclusive.
         prefer: Labels that the node should have if possible; nodes with more of them come first.
         disk: Disk of the node: 100G. Counted, not enforced.
         node: The node to run on, or several of which any will do: "gpu-01", "gpu-[01-03,07]", ["gpu-01",
             "gpu-02"].
         exclude: Nodes not to run on, written the same way.
-        vendor: Only GPUs of this maker: "nvidia", "amd"; without it those that the site takes a job to be for.
+        vendor: Only GPUs of this maker: "nvidia", "amd"; by default the site's `default_vendor`.
         image: Container image to run in, such as "repo/train:1". The container has the `env` and `workdir` that
             are given, and not those of this process.
         volume: Files that the container sees, "SRC:PATH" or "SRC:PATH:ro"; SRC is a directory of the host (if
@@ -49,8 +49,9 @@ class RequestOptions(TypedDict, total=False):
         pod_template: A file with a Kubernetes pod template (YAML or JSON), or the template itself, for the
             rest.
         shm_size: Size of the container's /dev/shm.  [default: 64M]
-        network: Docker's network for it, of those that the site allows; Docker's default by default.
-        user: Who it is in the container, where the site allows that; you by default.
+        network: Docker's network for the container, among those that the site allows; by default Docker's own
+            default.
+        user: User in the container, if the site allows another than you.
         pull: When its image is fetched: "missing", "always" or "never".
         max_running: How many jobs of an array or of `params` may run at once.
         zip: Pair the values of `params` instead, the first of all, the second of all, and so on.
@@ -68,16 +69,16 @@ class RequestOptions(TypedDict, total=False):
         open_mode: "append" to these files or "truncate" them at each start; by default only the first start
             truncates.
         workdir: Working directory.  [default: this one]
-        checkpoint_signal: Signal to send so long before the job is stopped, for another job or at its time
-            limit: "USR1@60s", to all of its processes; "B:USR1@60s" to the main one alone, "S:USR1@60s" to all
-            others.
+        checkpoint_signal: Signal to send before the job is stopped, for another job or at its time limit:
+            "USR1@60s", 60 s before and to all of its processes; "B:USR1@60s" to the main one alone,
+            "S:USR1@60s" to all others.
         speed: Relative speed on each GPU model, 0 if it cannot run there: v100=1,k80=0.2.
         notify: Shell command to run once when the job has ended for good (of an array, when all its jobs have),
             as you. CORRAL_PHASE, CORRAL_EXIT_CODE, CORRAL_REASON and CORRAL_LOG tell it how.
-        notify_on: Of what you are told through your channel: "started", "done", "failed", or a list of these.
+        notify_on: Events to report in your channel: "started", "done", "failed", or a list of these.
         input: File to read standard input from, named the same way; without one it is empty.
         priority: Lower numbers run first; None is the site's default.
-        retries: How often to retry after a failure.  [default: set by the site]
+        retries: Number of retries after a failure.  [default: set by the site]
         env: Variables to set besides those of this process: {"SEED": 5}; None removes one.
         array: Indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2", range(10).
         hold: Keep the job waiting until `corral release`.

@@ -116,4 +116,4 @@ def _spread(name: str, plain: str, field: str) -> Sequence[str]:
 
 
 def _too_many(name: str, count: str, field: str) -> Refused:
-    return Refused(f"{field}: {name} has {count} values, and {MAX_VALUES:,} are the most", field=field)
+    return Refused(f"{field}: {name} has {count} values; at most {MAX_VALUES:,} are allowed", field=field)

@@ -41,7 +41,7 @@ def may_give_time(caller: Caller, job: Job, time_limit_s: float, most_s: float |
         explain_scope(caller)
         raise Forbidden(
             f"a time limit of {format_duration(time_limit_s)} is more than the {format_duration(most_s)} that this "
-            f"site allows; ask for less, or an administrator to lengthen that of job {job.id}",
+            f"site allows; ask for less, or ask an administrator to lengthen the limit of job {job.id}",
             field="time_limit_s",
         )
     if has_s is not None:

@@ -8,7 +8,7 @@ _PYTHON_TRACE = "Fatal Python error: "
 
 _MOSTLY = {
     "SIGSEGV": (
-        "mostly a compiled library that does not go with the others, or a bug in it",
+        "mostly a compiled library that does not match the others, or a bug in it",
         "install builds of the same release",
     ),
     "SIGABRT": (
@@ -17,11 +17,11 @@ _MOSTLY = {
     ),
     "SIGILL": (
         "the program or a library was built for another CPU than this node's",
-        "install a build for this CPU (`lscpu` tells what it knows), or pick another node",
+        "install a build for this CPU (`lscpu` shows its instructions), or pick another node",
     ),
     "SIGBUS": (
         "mostly /dev/shm or the disk of a mapped file was full, or the file was cut while in use",
-        "`df -h` tells which; fewer loader workers need less of /dev/shm",
+        "`df -h` shows which; fewer loader workers need less of /dev/shm",
     ),
     "SIGFPE": ("mostly an integer divided by zero in compiled code", "look for a size or a count of 0"),
 }

@@ -18,8 +18,12 @@ def _trace(failure: Failure) -> str:
 
 def _build_for_driver(case: Case) -> str:
     cuda = case.failure.cuda
-    known = "no newer than the driver's CUDA" if cuda is None else f"for CUDA {dotted(cuda)} or older, as the driver is"
-    return f"install a build {known} ({case.failure.audience.look('corral check')} tells beforehand)"
+    known = (
+        "no newer than the driver's CUDA"
+        if cuda is None
+        else (f"for CUDA {dotted(cuda)} or older, the driver's version")
+    )
+    return f"install a build {known} ({case.failure.audience.look('corral check')} checks that beforehand)"
 
 
 def _version(number: str) -> Version:
@@ -51,7 +55,9 @@ def _unknown(_match: re.Match[str], case: Case) -> Diagnosis:
 
 
 def _invalid_image(_match: re.Match[str], case: Case) -> Diagnosis:
-    return Diagnosis("the driver cannot load the program's GPU code: its CUDA is another", _build_for_driver(case))
+    return Diagnosis(
+        "the driver cannot load the program's GPU code: it was built for another CUDA version", _build_for_driver(case)
+    )
 
 
 def _ptx(_match: re.Match[str], case: Case) -> Diagnosis:
@@ -66,7 +72,7 @@ def _old_driver(_match: re.Match[str], case: Case) -> Diagnosis:
 
 def _ordinal(_match: re.Match[str], case: Case) -> Diagnosis:
     devices = case.failure.devices
-    what = f"the program names a GPU beyond the {count_of(devices, 'GPU')} that the job has"
+    what = f"the program uses a GPU number beyond the {count_of(devices, 'GPU')} that the job has"
     more = case.failure.audience.option(Option.GPUS)
     return Diagnosis(what, f"a job's own GPUs count from cuda:0, whatever nvidia-smi shows; or ask for more: {more}")
 
@@ -77,7 +83,7 @@ def _no_gpu(_match: re.Match[str], case: Case) -> Diagnosis:
         return Diagnosis("the program looks for a GPU and the job asked for none", f"ask for one: {one}")
     what = f"the program sees none of its {count_of(case.failure.devices, 'GPU')}"
     doctor = case.failure.audience.look("corral doctor")
-    return Diagnosis(what, f"leave CUDA_VISIBLE_DEVICES as Corral sets it; {doctor} looks at the driver")
+    return Diagnosis(what, f"leave CUDA_VISIBLE_DEVICES as Corral sets it; {doctor} checks the driver")
 
 
 def _format(match: re.Match[str], case: Case) -> Diagnosis:
@@ -111,7 +117,7 @@ def _library(match: re.Match[str], case: Case) -> Diagnosis:
         what = "the NVIDIA driver's library libcuda is not to be found on this node"
         return Diagnosis(
             what,
-            f"{case.failure.audience.look('corral doctor')} looks at the driver; "
+            f"{case.failure.audience.look('corral doctor')} checks the driver; "
             "in a container, it must be given the driver's files",
         )
     what = f"the library {name} is missing"

@@ -75,5 +75,5 @@ class Diagnosis:
 
     @property
     def line(self) -> str:
-        """Both as one printable line, whatever characters a log or a directory's name has."""
+        """Cause and advice as one printable line, whatever characters a log or a directory's name has."""
         return printable(f"{self.what}; {self.fix}")

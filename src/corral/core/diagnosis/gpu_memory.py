@@ -81,7 +81,7 @@ def _fix(failure: Failure, short: Shortage, smaller: str) -> str:
         return f"it has {_size(short.unused)} in pieces that it does not use: {failure.audience.env(_IN_ONE_PIECE)}"
     others = short.others is not None and short.others >= _OTHERS_MIB
     if others and not failure.shared and need is not None and total is not None and need <= total:
-        return f"{failure.audience.look('corral devices')} names who else is on it; or {smaller}"
+        return f"{failure.audience.look('corral devices')} shows who else uses it; or {smaller}"
     largest = failure.largest_device_mib
     if failure.had_the_largest or (largest is not None and max(need or 0, tried or 0) > largest):
         several = failure.audience.option(Option.GPUS)

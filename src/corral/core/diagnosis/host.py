@@ -46,9 +46,10 @@ def of_signal(failure: Failure) -> Diagnosis | None:
     """Return the likely cause of an end without any message."""
     if failure.reason is None and (failure.signal == 9 or failure.exit_code == KILLED):
         return Diagnosis(
-            "something other than Corral killed it (SIGKILL), most often the kernel as the host's memory ran out",
-            f"ask for what it needs by {failure.audience.option(Option.HOST_MEMORY)}, {_SMALLER}; "
-            "the kernel's log (`dmesg` on its node) tells",
+            "something other than Corral killed it (SIGKILL), most often the kernel, because the host ran out of "
+            "memory",
+            f"ask for enough by {failure.audience.option(Option.HOST_MEMORY)}, {_SMALLER}; "
+            "the kernel's log (`dmesg` on its node) shows it",
         )
     return None
 
@@ -59,7 +60,7 @@ def of_full_output(failure: Failure) -> Diagnosis | None:
     if match is None:
         return None
     return Diagnosis(
-        "its output no longer fits on that disk, and maybe what it said at the end",
+        "its output no longer fits on that disk; its last lines may be missing",
         "make room there, or write elsewhere",
     )
 
@@ -98,13 +99,15 @@ def _killed_worker(match: re.Match[str], case: Case) -> Diagnosis:
 def _full(match: re.Match[str], _case: Case) -> Diagnosis:
     where = next((group for group in match.groups() if group), None)
     place = "a disk" if where is None else f"the disk of {where}"
-    look = "`df -h` tells which" if where is None else "remove what is not needed there, or write elsewhere"
+    look = "`df -h` shows which" if where is None else "remove what is not needed there, or write elsewhere"
     return Diagnosis(f"{place} is full", f"{look}; $TMPDIR moves temporary files")
 
 
 def _quota(match: re.Match[str], _case: Case) -> Diagnosis:
     where = "" if match[1] is None else f" at {match[1]}"
-    return Diagnosis(f"your disk quota{where} is used up", "`quota -s` tells how far; remove files, or write elsewhere")
+    return Diagnosis(
+        f"your disk quota{where} is used up", "`quota -s` shows your usage; remove files, or write elsewhere"
+    )
 
 
 def _module(match: re.Match[str], case: Case) -> Diagnosis:
@@ -128,7 +131,7 @@ def _command(match: re.Match[str], case: Case) -> Diagnosis:
         )
     return Diagnosis(
         f"{match[1]}: no such command",
-        "give its full path, or activate or load what has it in the script: the shell that ran it read no profile",
+        "give its full path, or load its environment in the script: the shell that ran it read no profile",
     )
 
 
@@ -154,7 +157,7 @@ def _interpreter(match: re.Match[str], case: Case) -> Diagnosis:
 
 def _denied(match: re.Match[str], case: Case) -> Diagnosis:
     place = "in its container" if case.failure.in_container else "on the node"
-    return Diagnosis(f"the job's user may not open {match[1]}", f"`ls -ld {match[1]}` {place} tells who may")
+    return Diagnosis(f"the job's user may not open {match[1]}", f"`ls -ld {match[1]}` {place} shows who may")
 
 
 def _missing_file(match: re.Match[str], case: Case) -> Diagnosis | None:

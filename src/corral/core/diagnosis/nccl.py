@@ -9,17 +9,17 @@ from corral.core.diagnosis.failure import Diagnosis, Failure
 from corral.core.diagnosis.rule import Case, Rule, always, rule
 from corral.core.model.units import format_duration
 
-_OTHER_RANKS = "look at the other ranks' output first: one of them failed, or did not get there"
+_OTHER_RANKS = "look at the other ranks' output first: one of them failed, or never reached that call"
 
 
 def _timeout(match: re.Match[str], _case: Case) -> Diagnosis:
     waited = format_duration(int(match[2]) / 1000)
     what = f"a rank waited {waited} for the others in {match[1].strip('_')}"
-    return Diagnosis(what, f"{_OTHER_RANKS}; where it was only slow, init_process_group(timeout=...) waits longer")
+    return Diagnosis(what, f"{_OTHER_RANKS}; if it was only slow, init_process_group(timeout=...) waits longer")
 
 
 def _debug(failure: Failure) -> str:
-    return f"{failure.audience.env('NCCL_DEBUG=INFO')} tells which"
+    return f"{failure.audience.env('NCCL_DEBUG=INFO')} shows which"
 
 
 def _connect(match: re.Match[str], case: Case) -> Diagnosis:
@@ -39,7 +39,7 @@ def _duplicate(match: re.Match[str], case: Case) -> Diagnosis:
 
 
 _NO_INTERFACE = always(
-    "NCCL finds no network interface of the name that it was told",
+    "NCCL finds no network interface of the given name",
     "leave NCCL_SOCKET_IFNAME out, or set it to one of this node's (`ip -br addr`)",
 )
 _ROOM = "lower the batch size, or the program's own part of the GPU's memory"
@@ -62,13 +62,13 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         _ERROR + "remote process exited or there was a network error",
-        always("another rank has gone, and NCCL lost its connection", _OTHER_RANKS),
+        always("another rank ended, and NCCL lost its connection", _OTHER_RANKS),
         consequence=True,
     ),
     rule(
         _ERROR + "unhandled system error",
         always(
-            "NCCL met an error of the system, of sockets or shared memory",
+            "NCCL failed with a system error, of sockets or shared memory",
             lambda failure: f"{_debug(failure)}; a full /dev/shm is one",
         ),
         consequence=True,
@@ -76,7 +76,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         _ERROR + "unhandled cuda error",
         always(
-            "NCCL met an error of CUDA",
+            "NCCL failed with an error of CUDA",
             lambda failure: f"{_debug(failure)}; a build of PyTorch for another CUDA, or a full GPU, are some",
         ),
         consequence=True,

@@ -29,7 +29,7 @@ def _free_at_start(match: re.Match[str], case: Case) -> Diagnosis:
     what = f"vLLM wants {_gib(wanted)} and {_gib(match[1])} of the GPU's {_gib(match[2])} are free"
     fraction = math.floor(100 * (free / total - _HEADROOM)) / 100 if total else 0.0
     if fraction < _LEAST_FRACTION:
-        return Diagnosis(what, f"{case.failure.audience.look('corral devices')} names who else is on the GPU")
+        return Diagnosis(what, f"{case.failure.audience.look('corral devices')} shows who else uses the GPU")
     return Diagnosis(what, f"--gpu-memory-utilization {fraction:.2f}, or ask for a GPU that nobody else uses")
 
 

@@ -72,7 +72,7 @@ class Batch:
                     self.deltas += observations
                 except Exception:
                     self._undo()
-                    _log.exception("observations that nobody waits for could not be applied")
+                    _log.exception("observations without a waiting caller could not be applied")
             case Commit(future=future) if future.running() or future.set_running_or_notify_cancel():
                 try:
                     self._outcomes.append((future, self._decide(operation), None))

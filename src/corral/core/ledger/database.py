@@ -192,7 +192,7 @@ class Database:
         except LedgerLost:
             raise
         except (LedgerFailed, OSError) as error:
-            _log.warning("what was just written is on disk, but then: %s", error)
+            _log.warning("the last transaction is on disk, but an error followed: %s", error)
 
     def _require_files(self) -> None:
         if self.lost is None and self._watch is not None:

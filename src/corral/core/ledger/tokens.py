@@ -95,7 +95,7 @@ class TokenTable:
         except LedgerFailed as error:
             with self._lock:
                 self._uses = {**uses, **self._uses}
-            _log.warning("when tokens were used last could not be written: %s", error)
+            _log.warning("the times of the last uses of tokens could not be written: %s", error)
 
     def _forget(self, token_ids: Collection[str]) -> None:
         for digest in [digest for digest, token_id in self._ids.items() if token_id in token_ids]:

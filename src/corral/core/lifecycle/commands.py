@@ -30,7 +30,7 @@ def cancel(view: View, job: Job, *, by: str, at: float, reason: str | None = Non
 def requeue(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     """Stop a live job and let it wait again; let a failed or lost job wait again. Raises Conflict otherwise."""
     if job.spec.kind is not JobKind.RUN:
-        raise Conflict(f"job {job.id} is {_article(job.spec.kind)}; only work that Corral runs can be run again")
+        raise Conflict(f"job {job.id} is {_article(job.spec.kind)}; only jobs that Corral has started can run again")
     if job.phase in (Phase.STARTING, Phase.RUNNING) and (why := spent(job)) is not None:
         raise Conflict(f"job {job.id}: {why}; cancel it, and submit it anew")
     if job.phase in (Phase.FAILED, Phase.LOST) and job.spec.takes_input:

@@ -48,7 +48,7 @@ def closed_eviction(job: Job, ran_s: float, ended_at: float) -> JobPatch:
 
 
 def measured(view: View, job: Job, reported: float | None, at: float) -> float | None:
-    """A time of a launch's report; None if no clock can have shown it: its job may have written the record itself."""
+    """A time of a launch's report; None if it is impossible, because the job may have written the record itself."""
     allocation = view.allocations.get(job.allocation_id or "")
     since = 0.0 if allocation is None else allocation.created_at
     return reported if reported is not None and since - CLOCK_SLACK_S <= reported <= at + CLOCK_SLACK_S else None

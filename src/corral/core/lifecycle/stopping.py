@@ -95,8 +95,8 @@ def overdue(job: Job, report: LaunchReport, grace_s: float, *, by: str, at: floa
     if late_s <= grace_s + OVERDUE_S:
         return []
     reason = (
-        f"its time limit of {format_duration(limit_s)}; the process that keeps it did not, being stopped or stuck, "
-        f"and the server ended the job {format_duration(late_s)} late"
+        f"its time limit of {format_duration(limit_s)}; its supervisor was stopped or stuck, so the server ended "
+        f"the job {format_duration(late_s)} late"
     )
     return stop(job, Phase.TIMED_OUT, reason, by=by, at=at)
 

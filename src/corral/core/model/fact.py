@@ -238,11 +238,11 @@ class DeviceCordoned(Fact):
 
     @property
     def subject(self) -> str:
-        """Whether the device is cordoned."""
+        """The cordon of the device, which this fact settles."""
         return f"cordon of device {self.uuid}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is cordoned."""
+        """Cordon it in the view."""
         draft.cordon_device(self.uuid, self.reason)
 
 
@@ -254,11 +254,11 @@ class DeviceUncordoned(Fact):
 
     @property
     def subject(self) -> str:
-        """Whether the device is cordoned."""
+        """The cordon of the device, which this fact settles."""
         return f"cordon of device {self.uuid}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is no longer cordoned."""
+        """Lift its cordon in the view."""
         draft.cordon_device(self.uuid, None)
 
 
@@ -271,11 +271,11 @@ class NodeCordoned(Fact):
 
     @property
     def subject(self) -> str:
-        """Whether the node is cordoned."""
+        """The cordon of the node, which this fact settles."""
         return f"cordon of node {self.node}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is cordoned."""
+        """Cordon it in the view."""
         draft.put("node_cordons", self.node, NodeCordon(self.reason, self.by, self.at))
 
 
@@ -289,7 +289,7 @@ class NodeDraining(Fact):
 
     @property
     def subject(self) -> str:
-        """Whether the node is cordoned."""
+        """The cordon of the node, which this fact settles."""
         return f"cordon of node {self.node}"
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -306,11 +306,11 @@ class NodeUncordoned(Fact):
 
     @property
     def subject(self) -> str:
-        """Whether the node is cordoned."""
+        """The cordon of the node, which this fact settles."""
         return f"cordon of node {self.node}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is no longer cordoned."""
+        """Lift its cordon in the view."""
         draft.drop("node_cordons", self.node)
 
 

@@ -49,13 +49,13 @@ def _queues(queues: Mapping[str, Queue], policies: Mapping[str, Policy]) -> Iter
             yield Contradiction("queue", name, f"there is no policy {queue.policy!r}; {hint}")
         if queue.parent is not None and queue.parent not in queues:
             hint = nearest(queue.parent, queues)
-            yield Contradiction("queue", name, f"its parent {queue.parent!r} is not there; {hint}")
+            yield Contradiction("queue", name, f"its parent {queue.parent!r} does not exist; {hint}")
         if is_circular(queues, name):
             yield Contradiction("queue", name, "it is its own ancestor; give it a parent that is not below it, or none")
         if queue.quota.borrow_milli and queue.parent is None:
-            yield Contradiction("queue", name, "it may borrow, but without a parent there is nobody beside it to lend")
+            yield Contradiction("queue", name, "it may borrow, but it has no parent, so no other queue can lend to it")
         if queue.quota.borrow_milli and queue.quota.share_milli is None:
-            yield Contradiction("queue", name, "it may borrow above a share that is not limited; give it one")
+            yield Contradiction("queue", name, "it may borrow, but its quota of GPUs is not limited; limit it")
 
 
 def _weights(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Iterator[Contradiction]:
@@ -70,7 +70,7 @@ def _weights(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> It
                 yield Contradiction("project", name, f"the weight of {user} is {weight:g}; it must be above 0")
             if project.users and user not in project.users:
                 hint = nearest(user, project.users)
-                yield Contradiction("project", name, f"{user} has a weight in it and is not in it; {hint}")
+                yield Contradiction("project", name, f"{user} has a weight in it but is not a member; {hint}")
 
 
 def _quotas(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Iterator[Contradiction]:
@@ -116,7 +116,7 @@ def _pools(pools: Mapping[str, Pool], projects: Mapping[str, Project]) -> Iterat
         for project in pool.projects:
             if projects and project not in (*projects, DEFAULT_PROJECT):
                 hint = nearest(project, (*projects, DEFAULT_PROJECT))
-                yield Contradiction("pool", name, f"its project {project!r} is not there; {hint}")
+                yield Contradiction("pool", name, f"its project {project!r} does not exist; {hint}")
         for gpu in pool.gpus:
             if gpu in owner:
                 yield Contradiction("pool", name, f"device {gpu} is in pool {owner[gpu]} already")

@@ -233,8 +233,8 @@ def _resource(name: str, entry: dict[str, Any]) -> tuple[Resource, bool]:
         texts[attribute] = entry.get(field, "")
     if (texts["limits"], texts["requests"]) in _UNANSWERABLE:
         raise Refused(
-            f"{where}: limits is {texts['limits']!r} and requests is {texts['requests']!r}, so nobody could name it; "
-            "write enabled = false to take it away, or requests = 'required'",
+            f"{where}: limits is {texts['limits']!r} and requests is {texts['requests']!r}, so no request could "
+            "name it; write enabled = false to take it away, or requests = 'required'",
             field=name,
         )
     enabled = entry.get("enabled", True)

@@ -66,7 +66,7 @@ def _ask(stated: Mapping[str, str], known: Catalogue) -> Ask:
     if amounts:
         _refuse_contradictions(amounts)
         asked = _combine({amount.resource.grants.quantity: amount for amount in amounts.values()})
-    passed_over = [f"{key} means nothing here and is passed over" for key in sorted(known.ignored & stated.keys())]
+    passed_over = [f"{key} has no meaning here and is ignored" for key in sorted(known.ignored & stated.keys())]
     notes = (*notes, *asked.notes, *passed_over)
     return replace(asked, cpu_milli=cpu_milli, host_memory_mib=host_memory_mib, notes=notes)
 

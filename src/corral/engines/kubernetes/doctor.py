@@ -203,7 +203,9 @@ def _readings(examined: Examined) -> CheckResult:
     remarks = "".join(f"; {remark}" for remark in examined.gpus.readings.remarks)
     if not unmetered:
         return CheckResult("readings", OK, f"of every node{remarks}")
-    found = f"none of {_some(unmetered)}, so what their GPUs do is not known, only what pods ask for{remarks}"
+    found = (
+        f"none of {_some(unmetered)}, so the use of their GPUs is unknown, only the requests of pods are known{remarks}"
+    )
     advice = (
         "run dcgm-exporter on every node with GPUs (NVIDIA's GPU operator does), or name a Prometheus that scrapes it"
     )

@@ -13,7 +13,7 @@ class Alert:
         subject: the subject with its kind: "device GPU-1", "job 17", "node gpu-01".
         since: when its cause began, Unix seconds. `fired_at` is later if the rule demands a duration.
         value: the reading of `measure` when it fired.
-        sentence: what happened, with the numbers, and what to do.
+        sentence: the event with its numbers, and what to do.
         labels: further facts, sorted by name.
         group: one message may report all alerts of the same group.
         to: the channels that report it.

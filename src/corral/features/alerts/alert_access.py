@@ -91,7 +91,7 @@ class AlertAccess:
             raise Refused(f"duration_s must be from 1 to {LONGEST_SILENCE_S:g} ({most})", field="duration_s")
         if len(reason) > MOST_REASON_CHARACTERS:
             raise Refused(
-                f"reason: it has {len(reason)} characters, and {MOST_REASON_CHARACTERS} are the most", field="reason"
+                f"reason: it has {len(reason)} characters; at most {MOST_REASON_CHARACTERS} are allowed", field="reason"
             )
         at = self._clock.now()
         made = AlertSilence(

@@ -45,18 +45,19 @@ def silenced(silence: AlertSilence, alert: Alert, now: float) -> bool:
 @lru_cache(maxsize=1024)
 def _parts(text: str) -> tuple[tuple[str | None, str], ...]:
     if len(text) > MOST_CHARACTERS:
-        raise Refused(f"match: it has {len(text)} characters, and {MOST_CHARACTERS} are the most", field="match")
+        raise Refused(f"match: it has {len(text)} characters; at most {MOST_CHARACTERS} are allowed", field="match")
     found: list[tuple[str | None, str]] = []
     for part in text.split(","):
         key, equals, pattern = (word.strip() for word in part.partition("="))
         if not key or (equals and not pattern):
             raise Refused(
-                f"match: {part!r:.60} says nothing; write the name of a rule, or {'|'.join(KEYS)}=PATTERN",
+                f"match: {part!r:.60} is neither the name of a rule nor KEY=PATTERN; write the name of a rule, "
+                f"or {'|'.join(KEYS)}=PATTERN",
                 field="match",
             )
         if equals and key not in KEYS:
             raise Refused(f"match: alerts have no {key!r:.60}; {nearest(key, KEYS)}", field="match")
         found.append((key, pattern) if equals else (None, key))
     if len(found) > _MOST_PARTS:
-        raise Refused(f"match: it has {len(found)} parts, and {_MOST_PARTS} are the most", field="match")
+        raise Refused(f"match: it has {len(found)} parts; at most {_MOST_PARTS} are allowed", field="match")
     return tuple(found)

@@ -17,7 +17,7 @@ def alert_metrics(known: AlertsSlice, now: float) -> Iterator[str]:
     yield from family(
         "corral_alerts",
         "gauge",
-        "Alerts that fire; their state is acknowledged, silenced, or else firing.",
+        "Active alerts; their state is acknowledged, silenced or firing.",
         (
             Row(labelled(rule=rule, severity=severity, state=state), count)
             for (rule, severity, state), count in sorted(counts.items())

@@ -1,4 +1,4 @@
-"""The rules who may acknowledge and silence which alerts."""
+"""The permissions to acknowledge and silence alerts."""
 
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import explain_scope

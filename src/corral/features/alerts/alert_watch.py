@@ -137,7 +137,7 @@ class AlertWatch:
         try:
             total, free = self._sources.disk()
         except OSError as error:
-            log.debug("the disk of the home cannot be asked: %s", error)
+            log.debug("the free space of the home cannot be read: %s", error)
         else:
             readings = {"disk_free_mib": free // _MIB, "disk_free_pct": 100 * free / total if total else None}
         return Subject("disk home", "the disk of the server's home", readings, (("disk", "home"),), group="server")

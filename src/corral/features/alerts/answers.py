@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class AlertRow:
-    """An alert that fires, or fired. Times are in Unix seconds.
+    """An active or resolved alert. Times are in Unix seconds.
 
     Attributes:
         state: firing or resolved.
         subject: the subject with its kind: "device GPU-1", "job 17", "node gpu-01".
         since: when its cause began.
         value: the reading of `measure` when it fired.
-        sentence: what happened, with the numbers, and what to do.
+        sentence: the event with its numbers, and what to do.
         to: the channels that report it.
-        told_at: when they got the message that it fires; null while it is silenced.
+        told_at: when they got the message about it; null while it is silenced.
         silenced: no messages are sent now, because a silence matches.
         acknowledged_by: the user who has said that they take care of it.
         resolved_by: what ended it.

@@ -10,7 +10,7 @@ from corral.features.alerts.alert_match import MOST_CHARACTERS
 
 @dataclass(frozen=True, slots=True)
 class AlertsQuery:
-    """Whether to list, besides the alerts that fire, the last that are over."""
+    """Whether to list the last resolved alerts besides the active ones."""
 
     history: bool = False
 

@@ -34,18 +34,18 @@ def threshold_rules(thresholds: Mapping[str, float]) -> tuple[AlertRule, ...]:
         _rule(
             "temperature",
             f"temperature_c > {degrees:g}",
-            "Look at the fans and the air of the node; above max_temperature nothing starts on it.",
+            "Check the fans and the air of the node; above max_temperature no job starts on it.",
             for_s=_MINUTE_S,
             clear=degrees - 5,
         )
     ]
     for name, series in (("utilization", "utilization_pct"), ("memory", "memory_used_pct")):
         if (most := thresholds.get(name)) is not None:
-            about = "It is well used: nothing is wrong."
+            about = "It is well used; nothing is wrong."
             when = f"{series} > {most:g}"
             rules.append(_rule(name, when, about, for_s=10 * _MINUTE_S, clear=max(0, most - 5), severity=Severity.INFO))
     if (watts := thresholds.get("power")) is not None:
-        about = "`nvidia-smi -pl` sets the most that it may take."
+        about = "`nvidia-smi -pl` sets its power limit."
         rules.append(_rule("power", f"power_w > {watts:g}", about, for_s=_MINUTE_S, clear=round(watts * 0.95, 1)))
     return tuple(rules)
 
@@ -60,37 +60,37 @@ BUILT_IN = (
     _rule(
         "ecc",
         "ecc_errors > 0",
-        "Memory errors beyond correction: work on it may be wrong, and nothing starts on it until it is reset.",
+        "Uncorrectable memory errors: results computed on it may be wrong, and no job starts on it until it is reset.",
         severity=Severity.CRITICAL,
     ),
     _rule(
         "device-unreadable",
         "unreadable == 1",
-        "Nothing starts on it: it may have fallen off the bus, or its driver hangs. `corral status` says why.",
+        "No job starts on it: it may have fallen off the bus, or its driver hangs. `corral status` shows the reason.",
         for_s=_MINUTE_S,
         severity=Severity.CRITICAL,
     ),
     _rule(
         "throttled",
         "throttled == 1",
-        "It is slowed down by heat or by its power supply: jobs on it take longer.",
+        "Heat or its power supply slows it down: jobs on it take longer.",
         for_s=5 * _MINUTE_S,
     ),
     _rule(
         "idle-allocation",
         "busiest_gpu_pct < 5 and others_waiting > 0",
-        "Its GPUs are idle while other jobs wait: is it stuck, or done?",
+        "Its GPUs are idle while other jobs wait: check whether it hangs or is done.",
         for_s=15 * _MINUTE_S,
     ),
     _rule(
         "queue-stuck",
         "since_start_s > 3600 and running_jobs == 0",
-        "Jobs wait there, none runs, and none has started for long. `corral why ID` says what they wait for.",
+        "Jobs wait there, none runs, and none has started for an hour. `corral why ID` shows what they wait for.",
     ),
     _rule(
         "job-waiting",
         "waiting_s > 86400",
-        "`corral why ID` says what it waits for, and what would start now.",
+        "`corral why ID` shows what it waits for, and what would start now.",
         severity=Severity.INFO,
     ),
     _rule(
@@ -102,13 +102,13 @@ BUILT_IN = (
     _rule(
         "disk-low",
         "disk_free_pct < 5 or disk_free_mib < 1024",
-        "When it is full no job starts, and output is lost: make room.",
+        "If it is full, no job starts and output is lost: make room.",
         severity=Severity.CRITICAL,
     ),
     _rule(
         "starts-blocked",
         "starts_blocked == 1",
-        "A disk is in the way, and no job starts. `corral status` says which, and what to do.",
+        "No job starts because a disk is full or cannot be written. `corral status` shows which disk, and what to do.",
         for_s=30.0,
         severity=Severity.CRITICAL,
     ),
@@ -121,7 +121,7 @@ BUILT_IN = (
     _rule(
         "node-silent",
         "silent == 1",
-        "Nothing starts there, and what runs goes on. Is its agent running?",
+        "No job starts there; running jobs go on. Check that its agent runs.",
         for_s=30.0,
     ),
     _rule(

@@ -8,7 +8,7 @@ from corral.cli.declaring import DeclaredCommand, flag, text
 class AlertsAckCommand(
     DeclaredCommand, runs="corral.features.alerts.run_commands.ack", examples=("corral alerts ack 5f0c27ab",)
 ):
-    """Say that you take care of an alert. Others see so; that it is over is told all the same."""
+    """Acknowledge an alert: others see that you take care of it. Its end is still reported."""
 
     alert_id: str = text(metavar="ID", help="Its id in `corral alerts`.", required=True)
     json: bool = flag("--json", help="Print JSON.")
@@ -22,10 +22,10 @@ class AlertsSilenceCommand(
         'corral alerts silence "node=gpu-07,severity=warning" --for 1d --reason "new fans"',
     ),
 ):
-    """Keep alerts from being told for a time. They are listed all the same.
+    """Send no messages about matching alerts for a time. They are still listed.
 
-    KEY is rule, severity, subject, node, gpu, uuid, model, job, name, user, project, queue or disk; all parts must fit.
-    Who is no administrator silences alerts about their own jobs only.
+    KEY is rule, severity, subject, node, gpu, uuid, model, job, name, user, project, queue or disk; all parts must
+    match. Only administrators may silence alerts that are not about their own jobs.
     """
 
     match: str = text(
@@ -61,7 +61,7 @@ class AlertsUnsilenceCommand(
     runs="corral.features.alerts.run_commands.unsilence",
     examples=("corral alerts unsilence 91ab03c4",),
 ):
-    """End a silence. What it kept back and still fires is told."""
+    """End a silence. Messages about its alerts that are still active are sent then."""
 
     silence_id: str = text(metavar="ID", help="Its id in `corral alerts silences`.", required=True)
     json: bool = flag("--json", help="Print JSON.")
@@ -82,7 +82,7 @@ class AlertsCommand(
         "corral alerts silence node=gpu-07 --for 2h",
     ),
 ):
-    """List the alerts that fire; acknowledge and silence them."""
+    """List active alerts; acknowledge and silence them."""
 
-    history: bool = flag("--all", "-a", "--history", help="Also the last that are over (of 7 days, 500 at most).")
+    history: bool = flag("--all", "-a", "--history", help="Also resolved alerts of the last 7 days (at most 500).")
     json: bool = flag("--json", help="Print JSON.")

@@ -28,7 +28,7 @@ class AlertsFeature(Feature):
             "Server and site",
             "alerts",
             "corral.features.alerts.commands.AlertsCommand",
-            "List the alerts that fire; acknowledge and silence them.",
+            "List active alerts; acknowledge and silence them.",
         ),
     )
 

@@ -16,13 +16,14 @@ router = RouteTable("alerts")
 
 @router.get("/alerts", query=bodies.AlertsQuery, answers=gives(AlertList))
 async def alerts(request: Request, context: RequestContext) -> Response:
-    """List the alerts that fire, and the last that are over if asked for."""
+    """List the active alerts, and on request the last resolved ones."""
     return await answer(context.of(AlertAccess).alerts, history=read_query(request, bodies.AlertsQuery).history)
 
 
 @router.post("/alerts/{alert_id}/ack", answers=gives(AlertRow))
 async def acknowledge(request: Request, context: RequestContext, alert_id: str) -> Response:
-    """Say that the caller takes care of what an alert tells of. For administrators, and of jobs for their users."""
+    """Acknowledge an alert: others see that the caller takes care of it. For administrators; alerts about jobs also
+    for the jobs' users."""
     return await answer(context.of(AlertAccess).acknowledge, alert_id, context.caller)
 
 
@@ -34,7 +35,7 @@ async def silences(request: Request, context: RequestContext) -> Response:
 
 @router.post("/silences", takes=Body(bodies.NewSilence), answers=gives(SilenceRow, status=201))
 async def silence(request: Request, context: RequestContext) -> Response:
-    """Keep alerts from being told for a time: an administrator any, others those about their own jobs."""
+    """Suppress messages about alerts for a time: administrators about any alert, others about their own jobs."""
     wanted = await read_body(request, bodies.NewSilence)
     return await answer(
         context.of(AlertAccess).silence, wanted.match, wanted.duration_s, wanted.reason, context.caller, status=201
@@ -43,5 +44,5 @@ async def silence(request: Request, context: RequestContext) -> Response:
 
 @router.delete("/silences/{silence_id}", answers=gives(SilenceRow))
 async def unsilence(request: Request, context: RequestContext, silence_id: str) -> Response:
-    """End a silence: what it kept back and still fires is told."""
+    """End a silence. Messages about its alerts that are still active are sent then."""
     return await answer(context.of(AlertAccess).unsilence, silence_id, context.caller)

@@ -37,7 +37,7 @@ def ack(given: commands.AlertsAckCommand) -> None:
     if given.json:
         print_json(row)
     else:
-        write_lines(printable(f"{row.acknowledged_by} takes care of alert {row.id}: {row.sentence}"))
+        write_lines(printable(f"alert {row.id} is acknowledged by {row.acknowledged_by}: {row.sentence}"))
 
 
 def silence(given: commands.AlertsSilenceCommand) -> None:
@@ -78,15 +78,15 @@ def unsilence(given: commands.AlertsUnsilenceCommand) -> None:
     if given.json:
         print_json(row)
     else:
-        write_lines(printable(f"silence {row.id} ({row.match}) is over"))
+        write_lines(printable(f"silence {row.id} ({row.match}) has ended"))
 
 
 def silence_line(row: "SilenceRow") -> str:
     """The effect of a new silence, as a sentence without its full stop."""
     whose = f" about jobs of {row.user}" if row.user else ""
-    now = f", {count_of(row.alerts, 'alert')} now" if row.alerts else "; none that fires now matches"
+    now = f", {count_of(row.alerts, 'alert')} now" if row.alerts else "; no active alert matches"
     return printable(
-        f"silence {row.id}: alerts{whose} that match {row.match} are not told until {clock_time(row.until)}{now}"
+        f"silence {row.id}: alerts{whose} that match {row.match} cause no messages until {clock_time(row.until)}{now}"
     )
 
 
@@ -95,9 +95,9 @@ def alert_lines(found: "AlertList") -> Iterator[str]:
     if found.alerts:
         yield from _table(found.alerts)
     else:
-        yield "no alerts fire"
+        yield "no alerts"
     for rule, count in sorted(found.left_out.items()):
-        yield printable(f"and {rule} would fire for {count} more")
+        yield printable(f"and {count_of(count, 'more alert')} of rule {rule}")
 
 
 def _table(rows: "Sequence[AlertRow]") -> list[str]:
@@ -119,7 +119,7 @@ def _table(rows: "Sequence[AlertRow]") -> list[str]:
 
 def _standing(row: "AlertRow") -> str:
     if row.state != "firing":
-        return "over: "
+        return "resolved: "
     if row.acknowledged_by is not None:
         return f"(acknowledged by {row.acknowledged_by}) "
     return "(silenced) " if row.silenced else ""

@@ -178,7 +178,7 @@ class _Look:
                 self._facts.append(SilenceEnded(silence.id, by=ServerPart.ALERTS, at=self._now))
         for name in self._firing.keys() - self._pending.keys():
             for alert in list(self._firing[name].values()):
-                self._resolve(alert, "its rule is not in the settings any more")
+                self._resolve(alert, "its rule is no longer in the settings")
         for judged in self._rules:
             if judged.rule.when.kind in seen:
                 self._judge(judged, seen[judged.rule.when.kind])
@@ -280,19 +280,19 @@ class _Look:
             since = self._unheard.setdefault(alert.id, self._now)
             if self._now - since >= UNHEARD_S:
                 unheard = format_duration(UNHEARD_S)
-                self._resolve(alert, f"it could not be read for {unheard}; whether it is over is not known")
+                self._resolve(alert, f"it could not be read for {unheard}; it may have ended")
             return
         self._unheard.pop(alert.id, None)
         if goes_on:
             self._held_at[alert.id] = self._now
         elif self._now - self._held_at.get(alert.id, alert.fired_at) >= judged.rule.keep_s:
-            self._resolve(alert, "it is over", _measured(alert.measure, subject))
+            self._resolve(alert, "its condition no longer holds", _measured(alert.measure, subject))
 
     def _miss(self, alert: Alert, kind: SubjectKind) -> None:
         """Handle an alert whose subject was not observed. A node and its devices may simply not have joined yet."""
         if kind in COMING_BACK and self._now - self._unheard.setdefault(alert.id, self._now) < GONE_S:
             return
-        self._resolve(alert, f"{alert.subject} is there no more")
+        self._resolve(alert, f"{alert.subject} no longer exists")
 
     def _resolve(self, alert: Alert, why: str, value: float | None = None) -> None:
         ended = replace(alert, resolved_at=self._now, resolved_by=why)

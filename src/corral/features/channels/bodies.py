@@ -10,7 +10,7 @@ from corral.features.channels.answers import ChannelRow
 
 @dataclass(frozen=True, slots=True)
 class OwnChannel:
-    """The URL through which the caller is told, as apprise reads it. It holds secrets, and no answer has it."""
+    """The URL of the caller's channel, in the form of apprise. It holds secrets, and no answer has it."""
 
     url: Annotated[str, Field(shortest=1, longest=MAX_URL_LENGTH)]
 

@@ -28,7 +28,7 @@ def build(core: CoreDoors) -> Built:
         return family(
             "corral_alert_deliveries_total",
             "counter",
-            "Tries to deliver a message to a channel, and messages that were dropped; users' channels are one.",
+            "Tries to deliver a message to a channel, and dropped messages; all channels of users count as one.",
             (Row(labelled(channel=name, result=result), n) for (name, result), n in sorted(delivery.results.items())),
         )
 

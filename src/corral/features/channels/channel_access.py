@@ -68,7 +68,7 @@ class ChannelAccess:
         own = self._delivery.own(caller.user)
         guard = None if own is None else self._delivery.guard_of(own)
         if own is None or guard is None:
-            raise NotFound("you have no channel; give one: corral channels set")
+            raise NotFound("you have no channel; set one: corral channels set")
         self._must_be_allowed(kind_of(own.url))
         begun = self._clock.monotonic()
         message = self._test_message(f"the channel of {caller.user}", caller)
@@ -113,7 +113,7 @@ class ChannelAccess:
         """Return what is missing before the caller can be notified about jobs; () if nothing is. Reads no file."""
         if self._delivery.own(caller.user) is not None:
             return ()
-        return ("notify-on: you have no channel, so nobody is told; give one: corral channels set",)
+        return ("notify-on: you have no channel for messages; set one: corral channels set",)
 
     def _must_be_allowed(self, kind: str) -> None:
         kinds = self._delivery.rules.kinds

@@ -83,7 +83,7 @@ class ChannelProcess:
             answer = self._ask({"send": _order(url, message, guard)}, guard is None)
             return Outcome(bool(answer["delivered"]), answer["why"])
         except subprocess.TimeoutExpired:
-            return Outcome(False, f"the receiver did not take it within {self._timeout_s:g} s")
+            return Outcome(False, f"the receiver did not accept the message within {self._timeout_s:g} s")
         except (OSError, ValueError, KeyError, TypeError) as error:
             return Outcome(False, f"the process that sends has failed ({type(error).__name__})")
 

@@ -33,7 +33,8 @@ _MOST_NOTED = 200
 
 _STATUS = re.compile(r"\berror[=:] ?(\d{3})\b")
 _CAUSES = (
-    (REFUSED, "its address is not allowed: users reach public addresses alone, but for user_channel_networks"),
+    (REFUSED, ("its address is not allowed: channels of users may reach only public addresses, and networks in "
+              "user_channel_networks")),
     ("certificate verify failed", "the certificate of the receiver is not trusted"),
     ("[SSL", "no encrypted connection could be made"),
     ("Connection refused", "the receiver refused the connection"),
@@ -45,8 +46,8 @@ _CAUSES = (
     ("Connection reset", "the receiver closed the connection without an answer"),
     ("closed connection", "the receiver closed the connection without an answer"),
     ("closed unexpectedly", "the receiver closed the connection without an answer"),
-    ("No route to host", "there is no way to the receiver's network"),
-    ("Network is unreachable", "there is no way to the receiver's network"),
+    ("No route to host", "the receiver's network cannot be reached"),
+    ("Network is unreachable", "the receiver's network cannot be reached"),
     ("uthentication", "the receiver did not accept the name or the password"),
     ("Proxy", "the proxy did not pass it on"),
 )  # fmt: skip
@@ -121,7 +122,7 @@ def _problem(url: str, kinds: dict[str, Any]) -> str | None:
     if not plugin.enabled:
         return f"the kind {kind} needs a Python package that is not installed here"
     forms = [str(form).replace("{schema}", kind) for form in plugin.templates[:3]]
-    return f"this is not a whole URL of the kind {kind}; write it as {' or '.join(forms)}"
+    return f"this URL is incomplete for the kind {kind}; write it as {' or '.join(forms)}"
 
 
 def _kinds() -> dict[str, Any]:

@@ -21,9 +21,9 @@ class ChannelsSetCommand(
         "corral channels set < url-file",
     ),
 ):
-    """Set the URL through which you are told. It is asked for, or read from standard input.
+    """Set the URL for messages to you. The command asks for it, or reads it from standard input.
 
-    It is no argument, because other users can see the arguments of commands.
+    The URL is not an argument, because other users can see the arguments of commands.
     """
 
     json: bool = flag("--json", help="Print JSON.")
@@ -46,7 +46,7 @@ class ChannelsTestCommand(
 class ChannelsRemoveCommand(
     DeclaredCommand, runs="corral.features.channels.run_commands.remove", examples=("corral channels remove",)
 ):
-    """Forget your channel."""
+    """Remove your channel."""
 
 
 class ChannelsCommand(
@@ -59,4 +59,4 @@ class ChannelsCommand(
     },
     examples=("corral channels set < url-file",),
 ):
-    """Set where you are told of your jobs, and try it."""
+    """Set the channel for messages about your jobs, and test it."""

@@ -87,7 +87,7 @@ class Delivery:
                 self._own = {own.user: own for own in self.outbox.users()}
                 left = {name: self.outbox.waiting(name) for name in self.outbox.channels()}
         except BackendFailed as error:
-            log.error("what an earlier server had to tell cannot be read: %s", error)
+            log.error("messages of an earlier server cannot be read: %s", error)
         self._set_channels(settings.channels, rules)
         for name, waiting in left.items():
             if name.startswith(_USER_PREFIX):
@@ -147,7 +147,7 @@ class Delivery:
         if sender is None:
             if channel not in self._unknown:
                 self._unknown.add(channel)
-                log.error("there is no channel %r to tell of alerts; name it in the setting `channels`", channel[:80])
+                log.error("there is no channel %r for alerts; define it in the setting `channels`", channel[:80])
             return
         if not sender.put(channel, outgoing(message, since=self._clock.shown(message.since))):
             self.results[channel, "dropped"] += 1
@@ -270,7 +270,7 @@ class Delivery:
         try:
             self.outbox.set_failing(name, since)
         except BackendFailed as error:
-            log.warning("it is not written down whether channel %s works: %s", name, error)
+            log.warning("the state of channel %s is not recorded: %s", name, error)
 
     def _tell_others(self, name: str, since: float, state: AlertState, sentence: str) -> None:
         message = AlertMessage(
@@ -296,6 +296,6 @@ class Delivery:
                 self.outbox.drop(name)
                 log.warning("channel %s was removed: %d messages for it are not sent", name, waiting)
         except BackendFailed as error:
-            log.warning("what waited for channel %s is left behind: %s", name, error)
+            log.warning("messages that waited for channel %s are left behind: %s", name, error)
         self._troubled.pop(name, None)
         self._last.pop(name, None)

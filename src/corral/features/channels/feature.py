@@ -25,7 +25,7 @@ class ChannelsFeature(Feature):
             "Server and site",
             "channels",
             "corral.features.channels.commands.ChannelsCommand",
-            "Set where you are told of your jobs, and try it.",
+            "Set the channel for messages about your jobs, and test it.",
         ),
     )
 

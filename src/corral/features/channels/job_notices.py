@@ -60,14 +60,14 @@ class JobNotices:
             self._failed = False
         except BackendFailed as error:
             if not self._failed:
-                log.error("users cannot be told of their jobs: %s; it is tried again", error)
+                log.error("messages to users about their jobs cannot be sent: %s; they are tried again", error)
             self._failed = True
         for one in given:
             try:
                 self._ledger.commit_in(NoticesSlice, partial(self._given, one)).result()
             except LedgerFailed as error:
                 # The notice is still due, and the outbox will not accept it a second time.
-                log.warning("it is not recorded yet that user %s was told: %s", one[1].user, error)
+                log.warning("the message to user %s is not recorded yet: %s", one[1].user, error)
                 return
 
     def _given(self, one: tuple[str, DueNotice], known: NoticesSlice) -> Decided[None]:

@@ -211,4 +211,4 @@ def _settle(done: "Future[None]") -> None:
         done.result()
     except CorralError as error:
         # The notification is still due, and the node knows that it has it.
-        log.warning("it is not recorded yet that a notification was given: %s", error)
+        log.warning("a notification that was sent is not recorded yet: %s", error)

@@ -33,7 +33,7 @@ def set_own(given: commands.ChannelsSetCommand) -> None:
     if given.json:
         print_json(row)
         return
-    write_lines(f"you are told through {row.kind}:// of jobs submitted with --notify-on; try it: corral channels test")
+    write_lines(f"messages about jobs submitted with --notify-on go to {row.kind}://; test it: corral channels test")
 
 
 def try_channel(given: commands.ChannelsTestCommand) -> None:

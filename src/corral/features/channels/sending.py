@@ -132,7 +132,7 @@ class SendingThreads:
                     self._try(channel, process)
             except Exception:
                 # No decision depends on messages, so an error here does not end the server.
-                log.exception("%s: a round broke; it goes on (please report this)", self._name)
+                log.exception("%s: a round failed unexpectedly; it goes on (please report this)", self._name)
                 self._pause(channel)
 
     def _pause(self, channel: str | None) -> None:
@@ -221,7 +221,7 @@ class SendingThreads:
         try:
             return self._attempt(channel, _told(heads, queue), process)
         except Exception as error:
-            log.exception("channel %s: a try to send broke (please report this)", channel)
+            log.exception("channel %s: sending failed unexpectedly (please report this)", channel)
             return Outcome(False, f"the server has a fault ({type(error).__name__}); its log says more")
 
     def _settled(self, queue: ChannelQueue, heads: list[Waiting], outcome: Outcome) -> str:
@@ -247,7 +247,7 @@ class SendingThreads:
 
     def _say_disk_failed(self, error: BackendFailed) -> None:
         if not self._disk_failed:
-            log.error("what is to be told cannot be written down, and would be lost with this server: %s", error)
+            log.error("messages cannot be saved, and would be lost with this server: %s", error)
         self._disk_failed = True
 
 

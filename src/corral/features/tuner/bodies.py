@@ -29,7 +29,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True, slots=True)
 class NewExperiment:
-    """The next experiment of a task: its number, its parameters by name, and what the search keeps of it."""
+    """The next experiment of a task: its number, its parameters by name, and data of the search about it."""
 
     task_id: str
     experiment_id: int

@@ -21,19 +21,19 @@ class TuneCommand(
 
     Candidates are deployed on GPUs from the queue, and each is measured under the traffic of the task.
 
-    Without --follow it prints the task's id; `corral tasks show ID` tells what was found. Exits with 1 if no experiment
+    Without --follow it prints the task's id; `corral tasks show ID` shows the result. Exits with 1 if no experiment
     succeeded.
     """
 
-    file: Path | None = path(metavar="[TASK.json]", help="What to tune, and how.")
-    follow: bool = flag("--follow", "-f", help="Show what is tried, until it is done.")
+    file: Path | None = path(metavar="[TASK.json]", help="The file of the task: model, parameters, traffic, goal.")
+    follow: bool = flag("--follow", "-f", help="Show each experiment until the task is done.")
     demo: bool = flag("--demo", help="Tune a stand-in on mock GPUs with a server of its own, in about a minute.")
 
 
 class TasksShowCommand(
     DeclaredCommand, runs="corral.features.tuner.run_commands.task_commands.show", examples=("corral tasks show 17",)
 ):
-    """Show what a task has found: the best parameters, the proof, and the command to serve so."""
+    """Show the result of a task: the best parameters, the measurements, and the command to serve with them."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
     json: bool = flag("--json", help="Print JSON.")
@@ -47,19 +47,19 @@ class TasksLogsCommand(
         "corral tasks logs 17 --experiment 3",
     ),
 ):
-    """Print what happened to a task and its experiments, a line each; or what one experiment's server wrote."""
+    """Print the events of a task and its experiments, a line each; or the output of one experiment's server."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
-    follow: bool = flag("--follow", "-f", help="Keep printing until nothing of it runs.")
+    follow: bool = flag("--follow", "-f", help="Keep printing until the task no longer runs.")
     experiment: int | None = whole(
-        "--experiment", "-e", metavar="NO", help="What the server of this one wrote.", least=1
+        "--experiment", "-e", metavar="NO", help="Output of the server of this experiment.", least=1
     )
 
 
 class TasksStartCommand(
     DeclaredCommand, runs="corral.features.tuner.run_commands.task_commands.start", examples=("corral tasks start 17",)
 ):
-    """Have a task begin. One that failed or was cancelled goes on where it was."""
+    """Start a task. A task that failed or was cancelled continues where it was."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
@@ -69,7 +69,7 @@ class TasksCancelCommand(
     runs="corral.features.tuner.run_commands.task_commands.cancel",
     examples=("corral tasks cancel 17",),
 ):
-    """Let no more experiments of a task begin, and wait until those that run have stopped."""
+    """Cancel a task: no further experiment begins. Waits until running experiments have stopped."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
@@ -79,7 +79,7 @@ class TasksRestartCommand(
     runs="corral.features.tuner.run_commands.task_commands.restart",
     examples=("corral tasks restart 17",),
 ):
-    """Forget the experiments of a task that does not run, and begin anew."""
+    """Delete the experiments of a task that does not run, and start it again."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
@@ -87,7 +87,7 @@ class TasksRestartCommand(
 class TasksClearCommand(
     DeclaredCommand, runs="corral.features.tuner.run_commands.task_commands.clear", examples=("corral tasks clear 17",)
 ):
-    """Forget the experiments of a task that does not run."""
+    """Delete the experiments of a task that does not run."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
@@ -97,7 +97,7 @@ class TasksDeleteCommand(
     runs="corral.features.tuner.run_commands.task_commands.delete",
     examples=("corral tasks delete 17",),
 ):
-    """Forget a task that does not run, and its experiments."""
+    """Delete a task that does not run, and its experiments."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
@@ -132,7 +132,7 @@ class ExperimentsCommand(
         "corral experiments 17 --json",
     ),
 ):
-    """List what a task of the autotuner has tried. A lower score is better; JSON has all that was measured."""
+    """List the experiments of a task of the autotuner. A lower score is better; JSON has all measurements."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
     json: bool = flag("--json", help="Print JSON.")
@@ -145,14 +145,14 @@ class BenchCommand(
 ):
     """Measure an OpenAI-compatible server.
 
-    Latency, time to first token, time for each further token, and throughput are told for each level of load.
+    Prints latency, time to first token, time for each further token, and throughput for each level of load.
 
     Each scenario is measured at each concurrency, by genai-bench where it is installed and has the tokenizer. A key for
     the server is read from OPENAI_API_KEY.
     """
 
     url: str = text(metavar="URL", help="Where the server answers, without /v1.", required=True)
-    model: str = text("--model", "-m", metavar="NAME", help="What requests call the model.", required=True)
+    model: str = text("--model", "-m", metavar="NAME", help="Name of the model in requests.", required=True)
     scenario: list[str] | None = text(
         "--scenario", metavar="TEXT", help="D(100,100), N(480,240)/(300,150) or U(...).", many=True
     )
@@ -166,5 +166,5 @@ class BenchCommand(
     generator: str = text(
         "--generator", metavar="NAME", help="genai-bench, or corral: the one that is built in.", default=""
     )
-    task: str = text("--task", metavar="NAME", help="What is served.", default="text-to-text")
+    task: str = text("--task", metavar="NAME", help="Kind of task that the model serves.", default="text-to-text")
     json: bool = flag("--json", help="Print JSON, with every statistic.")

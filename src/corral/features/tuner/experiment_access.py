@@ -142,7 +142,7 @@ def _changed(experiment: Experiment, change: ExperimentChange, at: float) -> Exp
 def _check_size(field: str, value: Mapping[str, Any], most: int) -> None:
     size = len(json.dumps(value))
     if size > most:
-        raise Refused(f"{field} has {format_bytes(size)}, and {format_bytes(most)} are the most", field=field)
+        raise Refused(f"{field} has {format_bytes(size)}; at most {format_bytes(most)} are allowed", field=field)
 
 
 def _row(experiment: Experiment, now: float, whole: bool) -> ExperimentRow:

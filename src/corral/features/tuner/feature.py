@@ -34,7 +34,7 @@ class TunerFeature(Feature):
             _GROUP,
             "experiments",
             "corral.features.tuner.commands.ExperimentsCommand",
-            "List what a task of the autotuner has tried.",
+            "List the experiments of a task of the autotuner.",
         ),
         (_GROUP, "bench", "corral.features.tuner.commands.BenchCommand", "Measure an OpenAI-compatible server."),
     )

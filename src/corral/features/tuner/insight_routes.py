@@ -43,7 +43,7 @@ _FILES = {
 @router.post("/tasks/estimate", takes=Body(TuningSpec), answers=gives(TaskEstimate))
 @read_only
 async def estimate(request: Request, context: RequestContext) -> Response:
-    """Tell what a task would take at most, and whether it makes sense. Nothing is written down."""
+    """Estimate the most that a task would take, and check it. Nothing is stored."""
     spec = await read_body(request, TuningSpec)
     return await _long(request, lambda: to_json(context.of(TaskInsight).estimate(spec)))
 
@@ -63,7 +63,8 @@ async def summaries(request: Request, context: RequestContext, task_id: str) -> 
 
 @router.get("/tasks/{task_id}/findings", answers=gives(TaskFindings))
 async def findings(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Tell what the experiments of a task have come to so far: what mattered, what no other beats, and the best."""
+    """Show the findings of a task so far: the importance of parameters, the experiments that no other beats, and the
+    best one."""
     return await _long(request, lambda: to_json(context.of(TaskInsight).findings(task_id, context.caller)))
 
 
@@ -72,7 +73,7 @@ async def findings(request: Request, context: RequestContext, task_id: str) -> R
     answers=gives_text("text/plain", "The file; its type goes by the format: csv, yaml, submit or ome."),
 )
 async def export(request: Request, context: RequestContext, task_id: str, form: str) -> Response:
-    """Send what a task has found as a file: all experiments (csv), or the best one (yaml, submit, ome)."""
+    """Send the results of a task as a file: all experiments (csv), or the best one (yaml, submit, ome)."""
     if form not in _FILES:
         raise Refused(f"there is no format {form!r:.40}; {nearest(form, [*_FILES])}", field="form")
     media_type, name = _FILES[ExportFormat(form)]

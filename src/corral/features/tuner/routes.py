@@ -34,7 +34,7 @@ async def create(request: Request, context: RequestContext) -> Response:
 
 @router.get("/tasks/{task_id}", answers=gives(TaskDetail))
 async def task(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Tell of a task, with what it asks for."""
+    """Show a task with its configuration."""
     return await answer(context.of(TaskAccess).task, task_id, context.caller)
 
 
@@ -44,7 +44,7 @@ async def task(request: Request, context: RequestContext, task_id: str) -> Respo
     answers=gives_log("text/plain", {"type": "string"}),
 )
 async def logs(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Tell what happened to a task and its experiments, a line each. With `follow`, until nothing of it runs."""
+    """Send the events of a task and its experiments, a line each; with `follow` until the task no longer runs."""
     if read_query(request, bodies.TaskLogQuery).follow:
         return await followed_task_log(request, context.caller, task_id)
     lines = await on_worker(task_log, context.offers, task_id, context.caller)
@@ -53,7 +53,7 @@ async def logs(request: Request, context: RequestContext, task_id: str) -> Respo
 
 @router.put("/tasks/{task_id}", takes=Body(TuningSpec), answers=gives(TaskRow))
 async def edit(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Have a task that does not run ask for something else. Once there are experiments, only what it is called."""
+    """Change a task that does not run. Once it has experiments, only its name and description can change."""
     spec = await read_body(request, TuningSpec)
     return await answer(context.of(TaskAccess).edit, task_id, lambda _: spec, context.caller)
 
@@ -66,7 +66,7 @@ async def delete(request: Request, context: RequestContext, task_id: str) -> Res
 
 @router.post("/tasks/{task_id}/start", answers=gives(TaskRow))
 async def start(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Have a task begin. One that failed or was cancelled goes on where it was."""
+    """Start a task. A task that failed or was cancelled continues where it was."""
     return await answer(context.of(TaskAccess).start, task_id, context.caller)
 
 
@@ -78,13 +78,13 @@ async def cancel(request: Request, context: RequestContext, task_id: str) -> Res
 
 @router.post("/tasks/{task_id}/restart", answers=gives(TaskRow))
 async def restart(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Forget the experiments of a task that does not run, and begin anew."""
+    """Delete the experiments of a task that does not run, and start it again."""
     return await answer(context.of(TaskAccess).restart, task_id, context.caller)
 
 
 @router.post("/tasks/{task_id}/clear", answers=gives(TaskRow))
 async def clear(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Forget the experiments of a task that does not run."""
+    """Delete the experiments of a task that does not run."""
     return await answer(context.of(TaskAccess).clear, task_id, context.caller)
 
 

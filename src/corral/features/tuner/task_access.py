@@ -92,12 +92,12 @@ class TaskAccess:
         def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             _must_rest(tuner, task)
             if task.spec != known.spec:
-                raise Conflict(f"task {task_id} was changed by somebody else just now; look at it again")
+                raise Conflict(f"task {task_id} has just been changed by another client; read it again")
             tried = self._experiments.last_number(task_id)
             if tried and replace(task.spec, task_name=spec.task_name, description=spec.description) != spec:
                 raise Conflict(
-                    f"task {task_id} has {count_of(tried, 'experiment')}, made for what it asked for; "
-                    f"`corral tasks clear {task_id}` forgets them"
+                    f"task {task_id} has {count_of(tried, 'experiment')} for its present settings; `corral tasks "
+                    f"clear {task_id}` removes them"
                 )
             edited = replace(task, spec=spec, notes=notes)
             return (TaskEdited(edited, by=caller.user, at=self._clock.now()),)
@@ -112,7 +112,7 @@ class TaskAccess:
 
         def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             if task.status is TaskStatus.COMPLETED:
-                raise Conflict(f"task {task_id} is completed; `corral tasks restart {task_id}` makes it anew")
+                raise Conflict(f"task {task_id} is completed; `corral tasks restart {task_id}` runs it again")
             return (self._started(tuner, task, caller),)
 
         return self._changed(task_id, caller, change)

@@ -154,7 +154,7 @@ class AgentServer:
             return Forbidden(f"this agent answers its own user and root, and you are user {uid}")
         with self._lock:
             if len(self._connections) >= MOST_CONNECTIONS:
-                return NodeUnreachable(f"this agent has {MOST_CONNECTIONS} connections, which is the most")
+                return NodeUnreachable(f"this agent has {MOST_CONNECTIONS} connections, the limit")
         return None
 
     def _attend(self, connection: socket.socket) -> None:
@@ -300,7 +300,7 @@ def _die_with(parent_pid: int | None) -> None:
 def _crash(failure: threading.ExceptHookArgs) -> None:
     """End at once after an unexpected error in a thread: the next agent reconciles."""
     thread = failure.thread.name if failure.thread is not None else "unknown"
-    log.critical("the %s thread broke; the agent ends, its jobs run on", thread, exc_info=failure.exc_value)
+    log.critical("the %s thread failed; the agent ends, its jobs run on", thread, exc_info=failure.exc_value)
     os._exit(BROKEN)
 
 
@@ -310,10 +310,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--home", required=True, help="directory for its records, logs and scratch")
     parser.add_argument("--socket", required=True, help="Unix socket to answer on")
     parser.add_argument("--mock", metavar="FILE", help="use the mock devices in this file, not real ones")
-    parser.add_argument("--node", metavar="NAME", help="what the node is called; default the host's name")
+    parser.add_argument("--node", metavar="NAME", help="name of the node; default the host's name")
     parser.add_argument("--config", metavar="FILE", help="settings; default config.yaml in the home")
-    parser.add_argument("--server-home", metavar="DIR", help="where jobs find their server; default the home")
-    parser.add_argument("--address", default="127.0.0.1", help="where other hosts reach this one, for gangs")
+    parser.add_argument("--server-home", metavar="DIR", help="home of the server of the jobs; default the home")
+    parser.add_argument("--address", default="127.0.0.1", help="address by which other hosts reach this one, for gangs")
     parser.add_argument("--parent-pid", type=int, help="end when this process, which must be the parent, does")
     options = AgentOptions(**vars(parser.parse_args(argv)))
     log_to_stderr()

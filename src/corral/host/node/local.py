@@ -233,7 +233,7 @@ def _started(home: Home, settings: Settings, clock: SystemClock, on_event: Calla
         raise BackendFailed(str(error)) from error
     for what, level in (("--cpus", processes.host_means.cpus), ("--host-memory", processes.host_means.memory)):
         if level is Level.ADVISORY:
-            log.info("no cgroup here holds jobs to their %s: it is counted, and advisory", what)
+            log.info("no cgroup here limits the %s of jobs: the amount is counted, but not enforced", what)
     _allow_many_files()
     return processes
 

@@ -26,7 +26,7 @@ LOOK_AGAIN_S = 0.05
 REAPED_WITHIN_S = 1.0
 """The kernel tells how a process ended once its parent has reaped it; a parent that takes longer is not waited for."""
 
-END_NOT_KNOWN = "it ended, and this kernel does not tell how a process that Corral did not start has ended"
+END_NOT_KNOWN = "it ended; this kernel does not report how processes end that Corral did not start"
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ class WatchRuntime:
         return Lineage() if named and self._processes.uid(owner) != spec.uid else Lineage(owner)
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        raise Refused("what Corral has not started takes no command from it")
+        raise Refused("Corral runs no command in a process that it has not started")
 
     def close(self) -> None:
         """Stop watching; nobody is ended."""

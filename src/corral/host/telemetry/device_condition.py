@@ -156,10 +156,10 @@ def illness(
         return sample.illness
     if sample.ecc_errors:
         return (
-            f"{sample.ecc_errors} memory errors beyond correction since the driver was loaded; "
+            f"{sample.ecc_errors} uncorrectable memory errors since the driver was loaded; "
             f"reset it: {vendor_named(vendor).signs.reset(sample.uuid)}"
         )
     limit_c = max_temperature_c - (COOL_DOWN_C if ill_before else 0)
     if sample.temperature_c is not None and sample.temperature_c > limit_c:
-        return f"it is at {sample.temperature_c}°C, and {limit_c}°C is the most allowed"
+        return f"it is at {sample.temperature_c}°C; at most {limit_c}°C is allowed"
     return None

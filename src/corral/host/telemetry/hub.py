@@ -292,7 +292,7 @@ class _FeedLine:
         """Log the failure once it has lasted for a while: most broken connections are soon restored."""
         if not self._complained and time.monotonic() - self._answered_s >= self._poll_s:
             self._complained = True
-            logger.warning("nothing starts on any node, and what runs goes on: %s", self.trouble)
+            logger.warning("no job starts on any node; running jobs go on: %s", self.trouble)
 
     def _take(self, told: FeedNews, listener: NodeListener) -> None:
         for name, news in told.news.items():

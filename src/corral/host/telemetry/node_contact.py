@@ -199,7 +199,7 @@ class WatchedNode:
                 return
             if self._contact is not Contact.SILENT:
                 self._silent_alone = True
-                logger.warning("node %s is silent: %s. Nothing starts there; what runs goes on", self.name, reason)
+                logger.warning("node %s is silent: %s. No job starts there; running jobs go on", self.name, reason)
             self._be_silent(self._silent_since(), reason)
 
     def look(self, feed_trouble: str | None = None) -> bool:
@@ -299,7 +299,7 @@ class WatchedNode:
             logger.warning("node %s is gone: it has not answered for %s. Its jobs are lost, or run again elsewhere "
                            "where they may; what they started there may still run", self.name, after)  # fmt: skip
         else:
-            logger.warning("node %s is silent: it has not answered since %s. Nothing starts there; what runs goes on",
+            logger.warning("node %s is silent: it has not answered since %s. No job starts there; running jobs go on",
                            self.name, shown)  # fmt: skip
         self._be_silent(since, reason, contact)
 

@@ -83,7 +83,7 @@ class StateLog:
         if state == was:
             if not device.unlogged or lasted_s < WINDOW_S:
                 return None
-            calm = f"so for {format_duration(lasted_s)}, after {device.unlogged} changes that were not told"
+            calm = f"so for {format_duration(lasted_s)}, after {device.unlogged} changes that were not logged"
             device.unlogged = 0
             device.logged_at_s = ()
             return level, f"{_now(state[0], condition)}; {calm}"
@@ -98,7 +98,9 @@ class StateLog:
         elif was[0] is DeviceState.IN_USE and state == _WELL:
             words = "nobody else uses it any more"
         if device.keeps_changing(now_s):
-            words += f"; it keeps changing, and is told of again when it has been calm for {format_duration(WINDOW_S)}"
+            words += (
+                f"; it keeps changing, and is logged again after it has been stable for {format_duration(WINDOW_S)}"
+            )
         return level, words
 
 

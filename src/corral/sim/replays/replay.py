@@ -164,7 +164,7 @@ def _tick_s(planner: Planner, policies: Mapping[str, Policy]) -> float:
 
 
 def _cluster(now: Sequence[Node], recorded: Sequence[Node]) -> list[Node]:
-    """The nodes as they are, with the GPUs that jobs of the period had besides."""
+    """The nodes as they are, plus GPUs that jobs of the period had and that are gone."""
     known = {device.uuid for node in now for device in node.devices}
     nodes = {node.name: node for node in now}
     for node in recorded:

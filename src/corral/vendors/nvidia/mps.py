@@ -84,7 +84,7 @@ class Mps:
         if stranger is not None and self.one_user(device):
             return f"MPS on {device.uuid} serves {stranger.user} now (job {stranger.job_id}), and one user at a time"
         if len(tenants) >= CLIENT_LIMIT:
-            return f"MPS on {device.uuid} has {len(tenants)} clients, which is the most; wait for one to end"
+            return f"MPS on {device.uuid} has {len(tenants)} clients, the limit; wait for one to end"
         return share_refusal(device, tenants, newcomer)
 
     def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,7 @@ from corral.core.model.devices.device import DeviceCondition
 from corral.core.model.fact import ConditionObserved
 from corral.core.model.view import View
 
-HOT = DeviceCondition("GPU-1", unhealthy="it is at 93°C, and 90°C is the most allowed")
+HOT = DeviceCondition("GPU-1", unhealthy="it is at 93°C; at most 90°C is allowed")
 LOST = DeviceCondition("GPU-1", unreadable="the driver does not answer")
 WELL = DeviceCondition("GPU-1", utilization_pct=50)
 
@@ -22,7 +22,7 @@ def test_a_device_that_falls_ill_is_told_with_the_reason_and_one_that_is_well_ag
 
 def test_what_is_as_it_was_or_was_ill_for_no_publication_is_not_told() -> None:
     assert told(None, WELL) == []
-    assert told(HOT, DeviceCondition("GPU-1", unhealthy="it is at 94°C, and 90°C is the most allowed")) == []
+    assert told(HOT, DeviceCondition("GPU-1", unhealthy="it is at 94°C; at most 90°C is allowed")) == []
     assert told(WELL, HOT, WELL) == []
 
 

@@ -345,7 +345,7 @@ def make_room(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("come_to", "phase", "says"),
     [
-        (hold, Phase.PENDING, "job 1 waits: it is on hold; `corral release 1` lets it go."),
+        (hold, Phase.PENDING, "job 1 waits: it is on hold; `corral release 1` lets it start."),
         (lambda lab: lab.start("1", "a", 0), Phase.STARTING, "job 1 has its devices and is being started"),
         (run, Phase.RUNNING, "job 1 has been running for 1m"),
         (run_and(cancel), Phase.STOPPING, "job 1 is being stopped: cancelled by alice"),
@@ -372,7 +372,7 @@ def test_why_a_job_waits_says_what_it_waits_for_when_it_starts_and_with_what_it_
     answer = lab.explanations.of("3")
     assert (answer.position, answer.expected_start, answer.expected_start_is) == (1, T0 + 600.0, Certainty.PROMISE)
     assert answer.starts_now_with == "--gpus 1"
-    assert "--gpus 1 starts now." in answer.reason
+    assert "With --gpus 1 it would start now." in answer.reason
 
 
 def test_why_a_job_waits_for_another_names_it(lab: Lab) -> None:

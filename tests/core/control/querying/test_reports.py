@@ -207,6 +207,6 @@ def test_more_than_can_be_counted_at_once_is_refused(site: Site, monkeypatch: py
         site.reports.report([ReportBy.USER])
     monkeypatch.undo()
     monkeypatch.setattr(reports, "MOST_PIECES", 2)
-    with pytest.raises(Refused, match="too many to tell by hour"):
+    with pytest.raises(Refused, match="too many for a report by hour"):
         site.reports.report([ReportBy.HOUR])
     assert site.reports.report([ReportBy.USER]).total.gpu_hours == 1.5

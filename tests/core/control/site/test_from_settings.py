@@ -105,7 +105,10 @@ def test_a_gpu_that_is_gone_is_reported() -> None:
     settings = Settings(pools=(PoolPlan("lab", ("9", "11"), users=("alice",)),))
     assert apart(settings) == {"lab": ("GPU-9",)}
     assert site_setup(settings, NODES).remarks == (
-        "pool lab: no GPU here is 11; one that comes is set apart at once (there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)",
+        (
+            "pool lab: no GPU here matches 11 (there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9); a GPU that appears later is "
+            "set apart at once"
+        ),
     )
 
 
@@ -142,8 +145,8 @@ def test_a_line_of_sharing_for_a_gpu_that_is_not_here_is_reported() -> None:
     model = NODES[0].devices[0].model
     named = ("99", "GPU-none", "tpu", "*", "0", "GPU-1", model)
     assert site_setup(Settings(sharing=tuple((which, Means.MPS) for which in named)), NODES).remarks == tuple(
-        f"sharing: no GPU here is {which}, by index, UUID or model; the line is idle "
-        f"(there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9: {model})"
+        f"sharing: no GPU here is {which}, by index, UUID or model; the line has no effect (there are 0, 1, 2, "
+        f"3, 4, 5, 6, 7, 8, 9: {model})"
         for which in ("99", "GPU-none", "tpu")
     )
 
@@ -162,4 +165,4 @@ def test_a_minimum_that_no_gpu_here_meets_and_a_layer_for_none_are_reported() ->
     settings = Settings(min_compute=(99, 0), vgpu=(("99", VirtualLayer("hami", (12, 2))),))
     layer, least = site_setup(settings, NODES).remarks
     assert layer.startswith("vgpu: no GPU here is 99, by index, UUID or model")
-    assert least.startswith("min_compute_capability 99.0 keeps back every GPU here")
+    assert least.startswith("min_compute_capability 99.0 excludes every GPU here")

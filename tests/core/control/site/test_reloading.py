@@ -84,11 +84,11 @@ def test_what_the_settings_mean_is_told_again_once_nodes_that_came_or_went_have_
     site.look_at_nodes()
     unclear = (
         "pool lab: GPU 3 may be of any of the 2 nodes; write the node too, such as gpus: [box:3]. "
-        "Until then all that it may mean is set apart; a device in two pools is for owners of both"
+        "Until then every GPU that it may mean is set apart; only owners of both pools may use a device in two pools"
     )
     assert caplog.messages == [
         unclear,
-        "no longer so: cluster.total_gpus expects 8 GPUs, but there are 4",
+        "resolved: cluster.total_gpus expects 8 GPUs, but there are 4",
     ]
     site.look_at_nodes()
     assert len(caplog.messages) == 2

@@ -63,10 +63,10 @@ def test_dynamic_gpus_are_for_whoever_comes(nodes: tuple[Node, ...]) -> None:
 
 @OWNERS
 def test_dynamic_refuses_pools_and_static_those_that_lend(pool: PoolPlan) -> None:
-    with pytest.raises(Refused, match="dynamic sets no GPUs apart, but there are pools; take static or hybrid"):
+    with pytest.raises(Refused, match="dynamic sets no GPUs apart, but pools are defined; use static or hybrid"):
         site(ONE, strategy=PoolStrategy.DYNAMIC, pools=(pool,))
     lends = replace(pool, lends=True)
-    with pytest.raises(Refused, match=r"pool lab: allocation\.strategy static lends nothing, and the pool lends"):
+    with pytest.raises(Refused, match=r"pool lab: it has `lends`, but allocation\.strategy static lends nothing"):
         site(ONE, strategy=PoolStrategy.STATIC, pools=(lends,))
     keeps = replace(pool, lends=False)
     assert gpus_of(site(ONE, strategy=PoolStrategy.HYBRID, pools=(keeps,)), "bob")[1] == 2
@@ -79,21 +79,21 @@ PART = "pools: [{name: reserved, users: [alice]}]"
 @pytest.mark.parametrize(
     ("text", "says", "line"),
     [
-        ("allocation: {strategy: hybrid, reserved_ratio: 0.3}\n", "reserved_ratio 0.3 sets nothing apart yet", PART),
+        ("allocation: {strategy: hybrid, reserved_ratio: 0.3}\n", "reserved_ratio 0.3 has no effect yet", PART),
         (
             "allocation: {strategy: hybrid}\nprojects: [{name: nlp}]\n",
-            "reserved_ratio 0.3 sets nothing apart yet",
+            "reserved_ratio 0.3 has no effect yet",
             "pools: [{name: reserved, projects: [nlp]}]",
         ),
-        ("allocation: {reserved_ratio: 0.5}\n", "reserved_ratio 0.5 sets nothing apart yet", PART),
+        ("allocation: {reserved_ratio: 0.5}\n", "reserved_ratio 0.5 has no effect yet", PART),
         (
             "allocation: {strategy: static}\n",
-            "strategy static gives no GPUs to anybody yet",
+            "strategy static has no effect yet",
             "pools: [{name: reserved, gpus: [a:0], users: [alice]}]",
         ),
         (
             "allocation: {reserved_ratio: 0.5}\npools:\n- {name: reserved, gpus: ['a:1'], users: [bob]}\n",
-            "reserved_ratio 0.5 sets nothing apart yet",
+            "reserved_ratio 0.5 has no effect yet",
             "- {name: reserved-2, users: [alice]}",
         ),
     ],
@@ -129,10 +129,10 @@ def test_a_strategy_with_what_it_acts_on_needs_no_remark(settings: Settings) -> 
 def test_a_part_that_is_less_than_one_gpu_and_one_under_dynamic_are_remarked_on(tmp_path: Path) -> None:
     (remark,) = site_setup(Settings(reserved_ratio=0.2, pools=(HALF,)), SEVERAL).remarks
     assert remark == (
-        "pool lab: allocation.reserved_ratio 0.2 of 4 GPUs leaves it none; "
-        "raise the ratio, or write which it has, such as gpus: [a:0]"
+        "pool lab: allocation.reserved_ratio 0.2 of 4 GPUs is less than one GPU; raise the ratio, or name its "
+        "GPUs, such as gpus: [a:0]"
     )
     path = tmp_path / "config.yaml"
     path.write_text("allocation: {strategy: dynamic, reserved_ratio: 0.3}\n")
     (remark,) = site_setup(load_settings(path), SEVERAL).remarks
-    assert remark.startswith("allocation.reserved_ratio 0.3 sets nothing apart: allocation.strategy is dynamic")
+    assert remark.startswith("allocation.reserved_ratio 0.3 has no effect: allocation.strategy is dynamic")

@@ -186,7 +186,7 @@ def test_cuda_means_nvidia_whatever_the_site_has_or_says() -> None:
     assert vendor_of(Request(min_cuda=(12, 1)), node(MI300X), default="amd") == "nvidia"
     assert vendor_of(Request(), node(MI300X), default="amd", resources=("cuda.shares",)) == "nvidia"
     assert vendor_of(Request(), MIXED, resources=("amd.com/gpu",)) == "amd"
-    with pytest.raises(Refused, match="this request is for GPUs of nvidia, not of amd"):
+    with pytest.raises(Refused, match="this request need GPUs made by nvidia, not by amd"):
         with_vendor(Request(vendor="amd", min_cuda=(12, 1)), (), [MIXED], None)
 
 

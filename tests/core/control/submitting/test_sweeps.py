@@ -69,7 +69,7 @@ def test_files_are_looked_at_as_the_first_job_names_them() -> None:
 def test_a_text_that_would_grow_beyond_all_measure_is_refused_and_never_made() -> None:
     grown = replace(TRAIN, command=("{a}" * 1_000_000,), sweep=Sweep({"a": ("x" * 1000,)}))
     assert first_of(grown) is grown
-    with pytest.raises(Refused, match=r"come to 2,003,\d{3},\d{3} characters, and 67,108,864 are the most"):
+    with pytest.raises(Refused, match=r"come to 2,003,\d{3},\d{3} characters; at most 67,108,864 are allowed"):
         check(grown)
     large = replace(TRAIN, command=("{a}" + "x" * 10_000,), sweep=Sweep({"a": tuple(map(str, range(4000)))}))
     check(large)
@@ -116,7 +116,7 @@ def test_a_sweep_of_as_many_jobs_as_an_array_may_have_is_accepted() -> None:
         (sweep(**{f"p{n}": ["x" * 1000] for n in range(5)}), "up to 5000 characters"),
         (sweep(a=[1, 2, 1]), "a has the value 1 2 times"),
         (sweep(a=[1], limit=0), "from 1 to 10000, not 0"),
-        (replace(sweep(a=["x" * 200]), name="n-{a}"), "up to 202 characters, and 200"),
+        (replace(sweep(a=["x" * 200]), name="n-{a}"), "up to 202 characters; at most 200"),
         (replace(TRAIN, array=ArraySpec((0,))), "--array and --param"),
         (replace(sweep(a=[1]), command=(), kind=JobKind.RESERVE), "run a command"),
     ],

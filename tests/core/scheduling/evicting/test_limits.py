@@ -187,7 +187,7 @@ def test_why_says_for_whom_and_within_which_quota() -> None:
     view = running(job(1, 1), job(2, 1)).advance(submitted(job(4, 1, priority=1)))
     wait = next(one for one in plan_of(view).waits if one.job_id == "4")
     assert explain(view, view.jobs["4"], wait, LATER).sentence == (
-        "job 4 waits: user alice uses 2 of at most 2 GPUs, and this job asks for 1 more; it starts when enough of that "
+        "job 4 waits: user alice uses 2 of at most 2 GPUs, and this job asks for 1 more; it starts when enough "
         "is released. It is expected to start when job 2 has been stopped for it, which is less urgent."
     )
 

@@ -137,5 +137,5 @@ def test_of_several_who_would_make_room_the_first_is_named() -> None:
     view = view_of(submitted(job(1, name="sweep")))
     evictions = [Evict(n, "9", "", EvictionRule.QUEUE_RECLAIM, "b") for n in ("1", "2", "3")]
     assert room_to_make(view, evictions) == (
-        "when sweep (job 1) has been stopped for it, which has on loan what its queue takes back, and 2 more jobs"
+        "when sweep (job 1) has been stopped for it, which uses GPUs on loan from its queue, and 2 more jobs"
     )

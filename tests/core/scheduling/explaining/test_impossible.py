@@ -42,7 +42,7 @@ WHOLLY_SLICED = shared(Means.MIG, slice(None)).nodes["box"]
 SLICED = view_of(observed(replace(WHOLLY_SLICED, devices=(*WHOLLY_SLICED.devices, SLICE))))
 ONLY_SLICES = "every GPU here is cut into MIG slices; ask for one of those: --mig 1g.10gb"
 SPLIT_LACK = (
-    "no node has so much to split (only what is shared by timeslice is split, and that is 6 GPUs); "
+    "no node has so much to split (only GPUs shared by timeslice are split: 6 GPUs); "
     "the most you can ask for is 6 GPUs, or whole ones"
 )
 
@@ -62,8 +62,8 @@ SPLIT_LACK = (
             HERE,
             {"share_milli": 1000, "split_milli": 1200, "may_fragment": False},
             (
-                "1.2 of a GPU takes parts of several, and it may take a part of one only, as its own may_fragment "
-                "or the site's split_fragments says; ask for --gpus 1 or less, or for whole ones"
+                "1.2 GPUs need parts of several GPUs, which its may_fragment or the site's split_fragments "
+                "forbids; ask for --gpus 1 or less, or for whole GPUs"
             ),
         ),
         (SLICED, {"share_milli": 500}, ONLY_SLICES),
@@ -85,7 +85,7 @@ SPLIT_LACK = (
         (
             FLEET,
             {"device_uuids": ("GPU-a-1",), "models": ("H100",)},
-            "the GPUs that are named are of no model H100; leave one of the two out",
+            "no named GPU is of model H100; remove the GPUs or the model",
         ),
         (
             MPS,

@@ -47,9 +47,9 @@ def test_the_sentence_names_the_need_the_rest_the_holders_and_what_starts_now() 
     answer = told(view, 3, T0 + 600)
     assert answer.sentence == (
         "sft waits: it needs 4 GPUs; box has 2 free, 6 allocated to jobs 1 and 2 (alice, bob); "
-        "bert (job 1) gives back 5 within 1h 50m (its time limit). "
-        "It starts in 1h 50m at the latest, which is reserved for it. "
-        "--gpus 2 starts now."
+        "bert (job 1) frees 5 within 1h 50m (its time limit). "
+        "It starts in 1h 50m at the latest: that start is reserved for it. "
+        "With --gpus 2 it would start now."
     )
     assert (answer.expected_start, answer.depends_on) == (T0 + 7200, None)
     assert (answer.position, answer.starts_now_with) == (1, "--gpus 2")
@@ -87,7 +87,7 @@ def test_every_state_of_a_device_is_counted_with_its_reason() -> None:
     assert told(view, 1).sentence == (
         "job 1 waits: it needs 5 GPUs; box has 1 free, 1 in use by bob for 2h 5m, not started by Corral, "
         "1 unhealthy (Xid 79), 1 unreadable (the driver does not answer), "
-        "1 with memory held, unused, by bob, not started by Corral. --gpus 1 starts now."
+        "1 unused, but with memory held by bob, not started by Corral. With --gpus 1 it would start now."
     )
 
 
@@ -123,7 +123,7 @@ def test_a_job_behind_another_is_told_which_and_what_for() -> None:
     assert answer.position == 2
     assert answer.sentence == (
         "job 3 waits: 1 GPU would be free, but big (job 2) goes first with priority 1 and waits for 4 GPUs. "
-        f"When it starts depends on job 1, which has no time limit. {SITE}"
+        f"Its start time is unknown: it depends on job 1, which has no time limit. {SITE}"
     )
 
 
@@ -173,7 +173,7 @@ def test_who_made_a_pod_is_told_what_its_manifest_can_ask_for() -> None:
     view = replace(view, jobs={**view.jobs, "2": of_pod})
     answer = told(view, 2)
     assert answer.starts_now_with == "nvidia.com/gpu: 2"
-    assert answer.sentence.endswith("A pod with nvidia.com/gpu: 2 starts now.")
+    assert answer.sentence.endswith("A pod with nvidia.com/gpu: 2 would start now.")
     assert "--" not in answer.sentence
 
 
@@ -184,8 +184,8 @@ def test_on_a_page_a_form_is_told_of_and_its_buttons() -> None:
         explain(view, one, WaitIndex(plan, view).of(one), T0, plan=plan, audience=Audience.PAGE).sentence
         for one in (view.jobs["2"], view.jobs["3"])
     ]
-    assert sentences[0].endswith("With GPUs: 2, GPU model: A100 it starts now.")
-    assert sentences[1] == "job 3 waits: it is on hold; Release lets it go."
+    assert sentences[0].endswith("With GPUs: 2, GPU model: A100 it would start now.")
+    assert sentences[1] == "job 3 waits: it is on hold; Release lets it start."
 
 
 def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
@@ -197,8 +197,8 @@ def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
     ]
     view = running().advance(submitted(*waits))
     assert [told(view, n).sentence for n in (1, 2, 3, 4)] == [
-        "job 1 waits: it is on hold; `corral release 1` lets it go.",
-        "job 2 waits for job 1, which is waiting; it starts after that succeeds.",
+        "job 1 waits: it is on hold; `corral release 1` lets it start.",
+        "job 2 waits for job 1, which is waiting; it starts after that job succeeds.",
         "job 3 waits: its last start failed (the launcher died); it is tried again in 1m 30s.",
         "job 4 waits: 0 of at most 0 elements run; it starts when one of them ends.",
     ]
@@ -207,12 +207,12 @@ def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
 @pytest.mark.parametrize(
     ("after", "said"),
     [
-        (("1",), "job 1, which is waiting; it starts after that succeeds."),
-        (("any:1",), "job 1, which is waiting; it starts after that ends."),
-        (("notok:1",), "job 1, which is waiting; it starts after that ends otherwise than well."),
+        (("1",), "job 1, which is waiting; it starts after that job succeeds."),
+        (("any:1",), "job 1, which is waiting; it starts after that job ends."),
+        (("notok:1",), "job 1, which is waiting; it starts after that job ends without success."),
         (
             ("any:1", "singleton", "any:2"),
-            "job 1, which is waiting; job 2, which is waiting; it starts after they end.",
+            "job 1, which is waiting; job 2, which is waiting; it starts after those jobs end.",
         ),
         (
             ("1", "start:2"),
@@ -233,16 +233,16 @@ def test_what_has_to_become_of_other_jobs_is_said_in_words(after: tuple[str, ...
 def test_a_begin_time_is_told_with_what_is_left_until_it_and_what_comes_then() -> None:
     begins = job(2, begin_at=T0 + 90, eligible_at=T0 + 90)
     free = view_of(observed(box()) + submitted(begins))
-    assert told(free, 2).sentence == "job 2 waits: its begin time comes in 1m 30s. It is expected to start in 1m 30s."
+    assert told(free, 2).sentence == "job 2 waits: its begin time is in 1m 30s. It is expected to start in 1m 30s."
     assert (told(free, 2).reason, told(free, 2).expected_start) == (WaitReason.BEGIN_TIME, T0 + 90)
     taken = running(job(1, time_limit_s=3600), gpus=1).advance(submitted(begins))
-    assert told(taken, 2).sentence == "job 2 waits: its begin time comes in 1m 30s. It is expected to start in 1h."
+    assert told(taken, 2).sentence == "job 2 waits: its begin time is in 1m 30s. It is expected to start in 1h."
 
 
 def test_a_forecast_knows_the_begin_time() -> None:
     view = view_of(observed(box()))
     later = forecast_submission(view, Submission(("true",), begin_at=T0 + 90), "alice", T0)
-    assert later.sentence == "it would wait: its begin time comes in 1m 30s. It is expected to start in 1m 30s."
+    assert later.sentence == "it would wait: its begin time is in 1m 30s. It is expected to start in 1m 30s."
     assert (later.placement, later.expected_start, later.nearest) == (None, T0 + 90, None)
     past = forecast_submission(view, Submission(("true",), begin_at=T0 - 90), "alice", T0)
     assert (past.sentence, past.expected_start) == ("it would start now", T0)
@@ -252,7 +252,7 @@ def test_a_cpu_job_is_told_of_cpus() -> None:
     view = running(job(1, 0, cpu_milli=60_000)).advance(submitted(job(2, 0, cpu_milli=8_000)))
     assert told(view, 2).sentence == (
         "job 2 waits: it needs 8 CPUs; box has 4 CPUs of 64 CPUs free. "
-        "When it starts depends on job 1, which has no time limit."
+        "Its start time is unknown: it depends on job 1, which has no time limit."
     )
 
 
@@ -270,7 +270,7 @@ def test_a_forecast_says_where_or_why_not() -> None:
     assert (later.placement, later.nearest) == (None, "--gpus 2")
     assert later.sentence == (
         "it would wait: it needs 3 GPUs; box has 2 free, 6 allocated to job 1 (alice). "
-        "When it starts depends on job 1, which has no time limit."
+        "Its start time is unknown: it depends on job 1, which has no time limit."
     )
     never = forecast_submission(view, Submission(request=job(9, 9).spec.request), "alice", T0)
     assert never.sentence == "it can never start here: this machine has 8 GPUs; the most you can ask for is 8 GPUs"
@@ -280,11 +280,11 @@ def test_a_forecast_says_where_or_why_not() -> None:
 def test_a_forecast_starts_nothing_that_is_to_be_held_or_to_follow() -> None:
     view = running(job(1, 6, name="sft"))
     held = forecast_submission(view, Submission(held=True), "alice", T0)
-    assert (held.placement, held.sentence) == (None, "it would wait: it is to be held until `corral release`")
+    assert (held.placement, held.sentence) == (None, "it would wait: on hold until `corral release`")
     after = forecast_submission(view, Submission(after=("1",)), "alice", T0, waits_for=("1",))
     assert (after.placement, after.sentence) == (
         None,
-        "it would wait: for sft (job 1), which is running; it starts after that succeeds",
+        "it would wait: for sft (job 1), which is running; it starts after that job succeeds",
     )
 
 
@@ -292,7 +292,7 @@ def test_the_condition_that_stands_in_the_way_is_named() -> None:
     view = running(job(1, 4)).advance(submitted(job(2, device_uuids=("GPU-box-0",))))
     answer = told(view, 2)
     assert answer.starts_now_with == "--gpus 1 without --device"
-    assert answer.sentence.endswith(" --gpus 1 without --device starts now.")
+    assert answer.sentence.endswith(" With --gpus 1 without --device it would start now.")
     models = forecast_submission(
         view, Submission(request=job(9, 4, models=("H100",), min_memory_mib=81_920).spec.request), "a", T0
     )
@@ -302,8 +302,8 @@ def test_the_condition_that_stands_in_the_way_is_named() -> None:
 def test_what_has_just_come_is_not_said_to_be_behind_nobody() -> None:
     view = running(job(1, 8)).advance(submitted(job(2), job(3)))
     assert [explain(view, view.jobs[n], None, T0).sentence.partition(".")[0] for n in ("2", "3")] == [
-        "job 2 waits: it has just come and has not been looked at yet",
-        "job 3 waits: 1 job ahead of it, and it is looked at after them",
+        "job 2 waits: the scheduler has not considered it yet",
+        "job 3 waits: 1 job ahead of it in the queue",
     ]
 
 
@@ -315,8 +315,8 @@ def test_a_long_name_does_not_fill_the_sentence() -> None:
 def test_a_job_that_would_delay_another_is_told_which_and_what_limit_would_do() -> None:
     view = running(job(1, 6, time_limit_s=3600)).advance(submitted(job(2, 8, time_limit_s=60), job(3, 2)))
     assert told(view, 3).sentence == (
-        "job 3 waits: 2 GPUs would be free, but starting it would delay job 2, which has that reserved; "
-        "with a time limit of 59m or less it could run before. It is expected to start in 1h 1m."
+        "job 3 waits: 2 GPUs would be free, but starting it would delay job 2, whose start is reserved; with a "
+        "time limit of 59m or less it could run first. It is expected to start in 1h 1m."
     )
     limit: SpecPatch = {"time_limit_s": 59 * 60.0}
     view = view.advance([JobUpdated("3", limit, {"time_limit_s": None}, at=T0, by="alice")])
@@ -366,7 +366,8 @@ def test_devices_of_a_pool_that_is_shut_are_named_as_such() -> None:
     pool = Pool("nlp's", ("GPU-box-0", "GPU-box-1"), projects=("nlp",))
     view = View(pools={pool.name: pool}).advance(observed(box(gpus=3)) + submitted(job(1, 2)))
     assert told(view, 1).sentence == (
-        "job 1 waits: it needs 2 GPUs; box has 1 free, 2 in pool nlp's, which is not for this job. --gpus 1 starts now."
+        "job 1 waits: it needs 2 GPUs; box has 1 free, 2 in pool nlp's, which is not for this job. With --gpus 1 "
+        "it would start now."
     )
 
 
@@ -408,18 +409,28 @@ def test_a_job_in_a_queue_whose_order_has_failed_is_told_so() -> None:
 
 
 SITE = (
-    "An administrator can change that: a default time limit (policies.max_job_duration_hours) makes such starts known; "
-    "`backfill: any` for queue default lets whatever fits start, however long others wait."
+    "An administrator can change that: a default time limit (policies.max_job_duration_hours) makes start times "
+    "known; `backfill: any` for queue default lets every job that fits start, even if others then wait longer."
 )
 
 
 @pytest.mark.parametrize(
     ("audience", "admin", "waited_s", "said"),
     [
-        (Audience.COMMAND_LINE, False, 1200, "With --time 1h or less it may start before job 2, for 3h 40m yet: "),
-        (Audience.PAGE, False, 1200, "With time limit: 1h or less it may start before job 2, for 3h 40m yet."),
-        (Audience.POD, False, 1200, "With activeDeadlineSeconds: 3600 or less it may start before job 2, for 3h 40m"),
-        (Audience.COMMAND_LINE, True, 1200, f"for 3h 40m yet: `corral update 3 --time 1h`. {SITE}"),
+        (
+            Audience.COMMAND_LINE,
+            False,
+            1200,
+            "With --time 1h or less it may start before job 2 within the next 3h 40m: ",
+        ),
+        (Audience.PAGE, False, 1200, "With time limit: 1h or less it may start before job 2 within the next 3h 40m."),
+        (
+            Audience.POD,
+            False,
+            1200,
+            "With activeDeadlineSeconds: 3600 or less it may start before job 2 within the next 3h 40m",
+        ),
+        (Audience.COMMAND_LINE, True, 1200, f"within the next 3h 40m: `corral update 3 --time 1h`. {SITE}"),
         (Audience.COMMAND_LINE, False, 4 * 3600, f"no time limit. {SITE}"),
     ],
 )
@@ -442,6 +453,6 @@ def test_a_dry_run_says_which_time_limit_would_let_it_start_now() -> None:
     passing = Limits(pass_unknown_limit_s=3600.0, pass_unknown_until_s=4 * 3600.0)
     view = replace(running(job(1, 6)), limits=passing).advance(submitted(job(2, 4, submitted_at=T0)))
     without = forecast_submission(view, Submission(request=Request(devices=1)), "bob", T0)
-    assert without.sentence.endswith("With --time 1h or less it may start before job 2, for 4h yet.")
+    assert without.sentence.endswith("With --time 1h or less it may start before job 2 within the next 4h.")
     with_limit = forecast_submission(view, Submission(request=Request(devices=1), time_limit_s=3600.0), "bob", T0)
     assert with_limit.sentence == "it would start now"

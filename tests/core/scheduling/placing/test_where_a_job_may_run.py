@@ -48,8 +48,8 @@ def test_a_job_that_names_a_node_waits_for_it_while_others_are_free() -> None:
     view = view_of([*observed(node("a"), node("b")), *submitted(job(1, 8, node="b"))])
     view = view.advance([*started(Planner(view).plan(T0).starts[0]), *submitted(job(2, 1, node="b"))])
     assert places(view) == {}
-    assert "it needs 1 GPU on node b; best is b, which has 0 free, 8 allocated to job 1" in told(view, "2")
-    assert "--gpus 1 without --node starts now." in told(view, "2")
+    assert "it needs 1 GPU on node b; the best node is b, which has 0 free, 8 allocated to job 1" in told(view, "2")
+    assert "With --gpus 1 without --node it would start now." in told(view, "2")
 
 
 def test_what_is_kept_for_a_job_that_names_a_node_is_kept_there_alone() -> None:
@@ -92,7 +92,7 @@ def test_who_waits_is_told_which_nodes_it_excludes_itself() -> None:
     view = view.advance([*started(Planner(view).plan(T0).starts[0]), *submitted(job(2, 1, excluded_nodes=("a", "z")))])
     assert places(view) == {}
     sentence = told(view, "2")
-    assert "it needs 1 GPU not on node a or z; best is b, which has 0 free, 8 allocated to job 1" in sentence
+    assert "it needs 1 GPU not on node a or z; the best node is b, which has 0 free, 8 allocated to job 1" in sentence
     assert "it excludes a" in sentence
 
 
@@ -148,7 +148,7 @@ def test_disk_is_counted_as_memory_is() -> None:
     assert sorted(name for names in places(view).values() for name in names) == ["a", "b"]
     for start in Planner(view).plan(T0).starts:
         view = view.advance(started(start))
-    assert "it needs 1 GPU and 80G of disk; best is b, which has 70G of 150G of disk free" in told(view, "3")
+    assert "it needs 1 GPU and 80G of disk; the best node is b, which has 70G of 150G of disk free" in told(view, "3")
 
 
 def test_more_disk_than_any_node_has_is_refused_with_the_most_there_is() -> None:

@@ -73,12 +73,12 @@ def test_gangs_are_named_by_annotations_pod_groups_and_jobsets() -> None:
 @pytest.mark.parametrize(
     ("annotations", "spec", "words"),
     [
-        ({"gpu-fraction": "0.5"}, {}, "gpu-fraction: Corral binds pods with whole GPUs alone"),
-        ({"gpu-memory": "2000"}, {}, "gpu-memory: Corral binds pods with whole GPUs alone"),
+        ({"gpu-fraction": "0.5"}, {}, "gpu-fraction: Corral binds only pods with whole GPUs"),
+        ({"gpu-memory": "2000"}, {}, "gpu-memory: Corral binds only pods with whole GPUs"),
         ({"corral.dev/gang": "g"}, {}, "corral.dev/gang: it needs corral.dev/gang-size"),
         ({"corral.dev/gang-size": "2"}, {}, "corral.dev/gang-size: it needs corral.dev/gang"),
-        ({"corral.dev/gang": "g", "corral.dev/gang-size": "0"}, {}, "0 is no size of a gang"),
-        ({"corral.dev/gang": "g", "corral.dev/gang-size": "1000000000"}, {}, "1000000000 is no size of a gang"),
+        ({"corral.dev/gang": "g", "corral.dev/gang-size": "0"}, {}, "0 is not a size of a gang"),
+        ({"corral.dev/gang": "g", "corral.dev/gang-size": "1000000000"}, {}, "1000000000 is not a size of a gang"),
         ({"corral.dev/gang": "g", "corral.dev/gang-size": "many"}, {}, "'many' is not a whole number"),
         ({"corral.dev/priority": "high"}, {}, "'high' is not a whole number"),
         ({}, {"resourceClaims": [{"name": "gpu"}]}, "resourceClaims: Corral does not understand this field"),
@@ -110,7 +110,7 @@ def test_claims_are_looked_at_and_those_with_a_place_are_refused() -> None:
     alone = {"metadata": {"name": "c"}, "spec": {"volumeName": "pv", "accessModes": ["ReadWriteOncePod"]}}
     assert "one pod alone" in (claim_refusal(alone) or "")
     assert volume_refusal({"spec": {}}) is None
-    assert "some nodes alone" in (volume_refusal({"spec": {"nodeAffinity": {"required": {"t": 1}}}}) or "")
+    assert "some nodes only" in (volume_refusal({"spec": {"nodeAffinity": {"required": {"t": 1}}}}) or "")
 
 
 def kept(item: dict[str, Any], scheduler: str = "corral") -> PodOfOthers:
@@ -253,7 +253,7 @@ def test_a_gang_is_whole_when_all_its_pods_are_there_and_one_that_is_gone_does_n
 def test_the_pods_of_a_gang_are_one_users() -> None:
     gang = {"corral.dev/gang": "g", "corral.dev/gang-size": "2"}
     members = ask(gang), ask(gang, serviceAccountName="bob")
-    with pytest.raises(Refused, match="one user's: p is of default and p of bob"):
+    with pytest.raises(Refused, match="belong to one user: p is of default and p of bob"):
         refuse_different(members, lambda one: one.account)
     refuse_different(members, lambda one: one.pod.namespace)
 
@@ -268,7 +268,7 @@ def test_a_pod_that_says_another_size_of_a_gang_is_refused_and_does_not_make_it_
     )
     assert gangs.add(first, 3) is None
     assert gangs.add(second, 3) is None
-    with pytest.raises(Refused, match="must say the same size of it, and p0 says another"):
+    with pytest.raises(Refused, match="must give the same size, and p0 gives another"):
         gangs.add(other, 2)
     assert gangs.add(third, 3) == (first, second, third)
 

@@ -43,7 +43,7 @@ def test_what_a_pod_of_another_scheduler_keeps_off_its_node_stays_off(server: Se
     server.cluster.create(PODS, theirs, server.namespace)
     server.eventually(lambda: server.phase("quiet") == "Running", "the quiet one runs")
     server.make("noisy", labels={"app": "noisy"}, containers=container("true"))
-    server.eventually(lambda: "must not meet it" in server.corral("why", "1"), "the noisy one is kept off")
+    server.eventually(lambda: "must not share a node with it" in server.corral("why", "1"), "the noisy one is kept off")
     server.make("other", labels={"app": "other"}, containers=container("true"))
     server.eventually(lambda: server.phase("other") == "Succeeded", "another one is not")
     server.cluster.delete(PODS, "quiet", server.namespace, grace_s=0)

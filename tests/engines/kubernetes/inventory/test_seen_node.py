@@ -109,7 +109,7 @@ def test_who_asks_for_a_gpu_alone_gets_no_replica_and_no_part_of_one_is_given() 
     assert not isinstance(fit(Request(devices=1), state_of(node)), Misfit)
     alone = Request(devices=1, means=Means.EXCLUSIVE)
     assert isinstance(fit(alone, state_of(node)), Misfit)
-    assert "several jobs share every GPU here" in str(sharing_lack([node.devices], alone))
+    assert "the cluster shares every GPU here" in str(sharing_lack([node.devices], alone))
     whole = seen(facts(8)).node
     assert not isinstance(fit(alone, state_of(whole)), Misfit)
     assert sharing_lack([whole.devices], alone) is None

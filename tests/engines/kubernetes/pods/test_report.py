@@ -65,7 +65,7 @@ def test_a_pod_that_is_there_is_claimed_and_runs_once_its_container_does() -> No
 def test_a_pod_that_has_not_begun_says_what_keeps_it_from_that() -> None:
     denied = report(pod("Pending", waiting("ErrImagePull", "denied")))
     assert denied.reason is not None
-    assert denied.reason.startswith("its image cannot be pulled (ErrImagePull: denied); the job fails when")
+    assert denied.reason.startswith("its image cannot be pulled (ErrImagePull: denied); the job fails if")
     assert said(pod("Pending", waiting("CreateContainerError")))[3].startswith("its container cannot be made (")
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no claim"}
     assert said(pod("Pending", conditions=[condition]))[3] == "the cluster's scheduler refuses its node: no claim"
@@ -127,7 +127,7 @@ def test_what_ended_a_container_is_said_in_words(state: dict[str, Any], code: in
             },
             r"Kubernetes ended its pod on gpu-01 \(PreemptionByScheduler: by x\)",
         ),
-        (terminated(137, "ContainerStatusUnknown"), {}, "nobody knows how it ended"),
+        (terminated(137, "ContainerStatusUnknown"), {}, "its end is unknown"),
         (RUNNING, {"reason": "NodeLost", "phase": "Failed", "message": "gone"}, "has ended .NodeLost: gone"),
     ],
 )

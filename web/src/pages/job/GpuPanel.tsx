@@ -116,8 +116,8 @@ export function GpuCharts({ job }: { job: JobDetail }) {
     <>
       {isSpread(history.data) && (
         <p className="quiet">
-          {history.data.gpus.length} GPUs are too many for a line each: the charts have the most, the mean and
-          the least of them at each moment.
+          {history.data.gpus.length} GPUs are too many for a line each: the charts show their highest, mean
+          and lowest values at each moment.
         </p>
       )}
       <div className="columns gpu-charts">

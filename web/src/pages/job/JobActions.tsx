@@ -15,13 +15,13 @@ const QUESTIONS = {
     title: "Cancel",
     action: "Cancel the job",
     waits: "It leaves the queue.",
-    runs: "What it runs is stopped, and it does not run again.",
+    runs: "Its processes are stopped, and it does not run again.",
   },
   requeue: {
     title: "Run again",
     action: "Run it again",
     waits: "It goes back to its queue.",
-    runs: "What it runs is stopped, and it begins anew.",
+    runs: "Its processes are stopped, and it starts again.",
   },
 } as const;
 

@@ -10,19 +10,19 @@ const VERBS = {
     name: "Cancel",
     title: "Cancel",
     done: "cancelled",
-    says: "They are stopped, or leave the queue, for good.",
+    says: "They are stopped or leave the queue, and do not run again.",
   },
   hold: {
     name: "Hold",
     title: "Hold",
     done: "on hold",
-    says: "Those that wait do not start until they are released.",
+    says: "Waiting jobs among them do not start until they are released.",
   },
   release: {
     name: "Release",
     title: "Release",
     done: "released",
-    says: "Those on hold may start. Reservations among them end.",
+    says: "Jobs on hold may start. Reservations among them end.",
   },
 } as const;
 type Verb = keyof typeof VERBS;

@@ -71,7 +71,7 @@ function Drawn({
       />
       {timeline.elsewhere.length > 0 && (
         <p className="quiet">
-          Expected, on devices that cannot be told yet:{" "}
+          Expected, on devices not known yet:{" "}
           {timeline.elsewhere.slice(0, 20).map((job) => (
             <span key={job.id}>
               <JobLink job={job} /> {moment(job.expected_start)};{" "}

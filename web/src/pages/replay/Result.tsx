@@ -123,7 +123,7 @@ function MovedJobs({ result, at }: { result: ReplayResult; at: number }) {
   if (!here || !base) return null;
   return (
     <Panel
-      title={`Jobs that move most against “${visible(courseName(base.name))}”`}
+      title={`Jobs whose wait changes most against “${visible(courseName(base.name))}”`}
       aside={
         result.courses.length > 2 && (
           <span className="field">
@@ -152,7 +152,7 @@ function MovedJobs({ result, at }: { result: ReplayResult; at: number }) {
       }
     >
       {sooner.length + later.length === 0 ? (
-        <Empty title="No job waits longer or shorter">Every one starts when it does there.</Empty>
+        <Empty title="No job waits longer or shorter">Every job starts at the same time there.</Empty>
       ) : (
         <div className="columns">
           <MovedTable title="Sooner" moved={sooner} />
@@ -263,19 +263,18 @@ function Reading() {
       <summary>How to read this</summary>
       <ul>
         <li>
-          “As it was” is what the journal says. The policies beside it are simulated, so compare them with
-          each other first: failures, cordons, people who cancel, and the time that starting takes are in the
-          past alone.
+          “As it was” is the recorded course. The policies beside it are simulated, so compare them with each
+          other first: failures, cordons, cancellations and start times are in the recorded course alone.
         </li>
         <li>
-          Jobs take as long as their last attempt did, and come when nothing but their queue kept them. Jobs
-          that never started are left out: nobody knows how long they would have run.
+          Each job takes as long as its last attempt, and arrives when only its queue kept it from starting.
+          Jobs that never started are left out, because their run times are unknown.
         </li>
         <li>
-          What ran when the time began keeps its GPUs until it really ended. Fair shares and estimates of run
-          times begin with what had run before.
+          Jobs that ran at the beginning of the period keep their GPUs until their recorded end. Fair shares
+          and estimates of run times start from the history before the period.
         </li>
-        <li>Queues, quotas, pools and GPUs are those of now, with the GPUs that jobs had then besides.</li>
+        <li>Queues, quotas, pools and GPUs are the present ones, plus GPUs that jobs had then.</li>
       </ul>
     </details>
   );

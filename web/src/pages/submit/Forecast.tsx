@@ -58,9 +58,9 @@ export function Forecast({
       ) : (
         <p className="quiet">
           {!asked
-            ? "Say what it runs, and this tells when it would start."
+            ? "Enter a command or a script to see when it would start."
             : query.error
-              ? "Mend what is marked."
+              ? "Correct the marked fields."
               : "Asking …"}
         </p>
       )}

@@ -52,9 +52,9 @@ export function EstimatePanel({
       ) : (
         <p className="quiet">
           {!asked
-            ? "Name a model and parameters, and this tells how many GPUs and hours it will take."
+            ? "Enter a model and parameters to see how many GPUs and hours the task takes."
             : query.error
-              ? "Mend what is marked."
+              ? "Correct the marked fields."
               : "Asking …"}
         </p>
       )}
@@ -86,8 +86,8 @@ function Told({ estimate }: { estimate: Estimate }) {
         ]}
       />
       <p className="quiet">
-        Each is measured for {duration(estimate.measuring_s)} at most. The time to deploy it comes on top, and
-        so does waiting for GPUs that others have.
+        Each is measured for {duration(estimate.measuring_s)} at most. Deployment and waiting for GPUs take
+        additional time.
       </p>
       {estimate.notes.map((note) => (
         <p className="banner" key={note}>

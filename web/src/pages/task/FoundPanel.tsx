@@ -62,7 +62,7 @@ export function FoundPanel({ task, findings }: { task: Task; findings: Findings 
           </table>
         </TableBox>
       )}
-      {findings.command && <Copied title="Serve so" text={findings.command} />}
+      {findings.command && <Copied title="Command to serve it" text={findings.command} />}
     </Panel>
   );
 }

@@ -10,7 +10,9 @@ export function ImportancePanel({ findings }: { findings: Findings }) {
   return (
     <Panel
       title="Importance of parameters"
-      aside={<span className="quiet">the part of the differences in rank that goes with each alone</span>}
+      aside={
+        <span className="quiet">the part of the differences in rank that each parameter explains alone</span>
+      }
     >
       <TableBox label="Each parameter">
         <table className="importance">

@@ -10,14 +10,14 @@ import { Confirm } from "../../components/Confirm";
 const QUESTIONS = {
   cancel: {
     name: "Cancel",
-    says: "The experiments that run are stopped. It can be started again, and goes on.",
+    says: "Running experiments are stopped. The task can be started again, and continues.",
   },
   restart: {
     name: "Restart",
-    says: "Its experiments and what they found are forgotten, and it begins anew.",
+    says: "Its experiments and results are deleted, and it starts again.",
   },
-  clear: { name: "Clear", says: "Its experiments and what they found are forgotten. The task stays." },
-  delete: { name: "Delete", says: "The task is forgotten, with its experiments and what they found." },
+  clear: { name: "Clear", says: "Its experiments and results are deleted. The task stays." },
+  delete: { name: "Delete", says: "The task is deleted, with its experiments and results." },
 } as const;
 type Asked = keyof typeof QUESTIONS;
 type Verb = Asked | "start";
@@ -72,7 +72,7 @@ export function TaskActions({ task }: { task: Task }) {
           disabled={act.isPending}
           onClick={() => act.mutate("start")}
         >
-          {task.status === "pending" ? "Start" : "Go on"}
+          {task.status === "pending" ? "Start" : "Continue"}
         </button>
       )}
       {(Object.keys(QUESTIONS) as Asked[])

@@ -76,7 +76,7 @@ function Front({ rows, findings }: { rows: readonly Experiment[]; findings: Find
   return (
     <Panel
       title="Throughput against time"
-      aside={<Choice label="Which time" options={Object.keys(PAIRS)} value={by} onChange={setBy} />}
+      aside={<Choice label="Time on the axis" options={Object.keys(PAIRS)} value={by} onChange={setBy} />}
     >
       <Chart
         label={`${y.label} against ${x.label.toLowerCase()}: ${counted(kept.length, "experiment")} that no other beats in both`}

@@ -61,7 +61,7 @@ export function TaskFields({ form, change, errorOf }: Filled) {
   );
   return (
     <>
-      <Panel title="What is served">
+      <Panel title="Model and server">
         <div className="job-form submit-fields">
           {text("model", "Model", {
             placeholder: "/models/llama-3-8b",
@@ -69,16 +69,16 @@ export function TaskFields({ form, change, errorOf }: Filled) {
           })}
           {text("runtime", "Inference server", { list: runtimes, hint: "vllm, sglang" })}
           {oneOf("mode", "Deployed as", Object.fromEntries(MODES.map((mode) => [mode, mode])))}
-          {text("name", "Name", { hint: "Empty: as the model." })}
+          {text("name", "Name", { hint: "Default: the name of the model." })}
         </div>
         <datalist id={runtimes}>
           <option value="vllm" />
           <option value="sglang" />
         </datalist>
       </Panel>
-      <Panel title="What is tried">
+      <Panel title="Parameters to try">
         <div className="job-form">
-          <Field label="Begin with" hint="Puts parameters in place of those below.">
+          <Field label="Begin with" hint="Replaces the parameters below.">
             {(input) => (
               <select
                 {...input}
@@ -106,14 +106,14 @@ export function TaskFields({ form, change, errorOf }: Filled) {
           <Presets group="parallel" legend="Presets of parallelism" {...{ form, change, errorOf }} />
           <Presets group="quant" legend="Presets of precision" {...{ form, change, errorOf }} />
           <div className="submit-fields">
-            {oneOf("objective", "What is to become best", OBJECTIVES)}
+            {oneOf("objective", "Goal", OBJECTIVES)}
             {oneOf("strategy", "How it searches", STRATEGIES)}
             {text("iterations", "Experiments at most", { placeholder: "100" })}
             {text("parallel", "At a time", { hint: "Where GPUs allow." })}
           </div>
         </div>
       </Panel>
-      <Panel title="What it is measured under">
+      <Panel title="Load">
         <div className="job-form">
           {lines("scenarios", "Traffic", 2, "D(1000,200) is 1000 tokens in and 200 out; a line each.")}
           <div className="submit-fields">
@@ -133,17 +133,17 @@ export function TaskFields({ form, change, errorOf }: Filled) {
           <div className="submit-fields">
             {text("queue", "Queue", { placeholder: "default" })}
             {text("project", "Project", { placeholder: "default" })}
-            {text("timeout", "Time to deploy", { hint: "One that takes longer has failed." })}
+            {text("timeout", "Time to deploy", { hint: "An experiment that takes longer has failed." })}
             {text("wait", "Wait for GPUs", {
               placeholder: "its turn",
-              hint: "One that waits longer has failed.",
+              hint: "An experiment that waits longer has failed.",
             })}
           </div>
           {lines(
             "env",
             "Environment",
             2,
-            "NAME=VALUE, a line each, of the inference server: PATH, HF_HOME … Nothing of your shell is taken along.",
+            "One NAME=VALUE a line, for the inference server: PATH, HF_HOME … Variables of your shell are not copied.",
           )}
         </div>
       </Panel>

@@ -72,10 +72,10 @@ function ServedSo() {
   const queues = useQuery(queuesQuery);
   if (!queues.data) return null;
   const names = queues.data.filter((row) => row.policy === FAIR_SHARE).map((row) => row.name);
-  if (!names.length) return <>No queue has the policy {FAIR_SHARE}, so they decide nothing now.</>;
+  if (!names.length) return <>No queue has the policy {FAIR_SHARE}, so they have no effect now.</>;
   return (
     <>
-      Who counts least goes first in{" "}
+      The user with the lowest value goes first in{" "}
       {names.map((name, at) => (
         <span key={name}>
           {at > 0 && ", "}

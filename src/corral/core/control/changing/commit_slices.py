@@ -20,4 +20,4 @@ def slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
 def cut_short(error: CorralError, changed: int, of: int) -> CorralError:
     """Return the error for a commit that failed after others had succeeded. It says how many jobs are changed."""
     kind = LedgerFailed if isinstance(error, LedgerFailed) else Conflict
-    return kind(f"{changed:,} of {of:,} jobs are changed, and the rest is as it was: {error}")
+    return kind(f"{changed:,} of {of:,} jobs are changed, the others are not: {error}")

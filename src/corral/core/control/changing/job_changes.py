@@ -158,7 +158,7 @@ class JobChanges:
         invalid choice, and Forbidden.
         """
         if not choice.ids and not choice.narrows:
-            raise Refused(f"name jobs to {verb}, or choose them by user, name, array or phase", field="ids")
+            raise Refused(f"name jobs to {verb}, or select them by user, name, array or phase", field="ids")
         if len(choice.ids) > MOST_AT_ONCE:
             raise Refused(
                 f"ids: one request can change {MOST_AT_ONCE:,} jobs at most, not {len(choice.ids):,}", field="ids"

@@ -280,7 +280,7 @@ class Dispatcher:
             self._nodes.agent(launch.node).launches.forget(launch.id, keep_scratch=kept)
         except CorralError as error:
             # The ledger does not record the remains. The node removes them when it is reconciled.
-            log.warning("what launch %s left on node %s is not cleaned up: %s", launch.id, launch.node, error)
+            log.warning("the remains of launch %s on node %s are not cleaned up: %s", launch.id, launch.node, error)
 
     def _run(self) -> None:
         while not self._closing.wait(RECHECK_INTERVAL_S):

@@ -44,7 +44,7 @@ class KeptScratch:
         try:
             facts = [entry.fact for entry in self._ledger.journal(job_id=job_id)]
         except CorralError as error:
-            log.warning("what earlier attempts of job %s left is not cleaned up: %s", job_id, error)
+            log.warning("the remains of earlier attempts of job %s are not cleaned up: %s", job_id, error)
             return
         last = {
             member.node: launch_id(fact.allocation.id, rank)
@@ -60,4 +60,4 @@ class KeptScratch:
         try:
             self._nodes.agent(node).launches.forget(launch, keep_scratch=False)
         except CorralError as error:
-            log.warning("what launch %s left on node %s is not cleaned up: %s", launch, node, error)
+            log.warning("the remains of launch %s on node %s are not cleaned up: %s", launch, node, error)

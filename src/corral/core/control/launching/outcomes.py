@@ -110,7 +110,7 @@ class Outcomes:
 
     def _recorded(self, attempt: Attempt, done: "Future[Any]") -> None:
         if done.exception() is not None:
-            what = f"what became of launch {attempt.allocation_id} is not recorded"
+            what = f"the end of launch {attempt.allocation_id} is not recorded"
             self.note_trouble(attempt, what, done.exception())
             return
         attempt.trouble = None

@@ -49,7 +49,7 @@ class TimeLimits:
         try:
             self._nodes.agent(launch.node).launches.set_time_limit(launch.id, limit_s)
         except CorralError as error:
-            self._trouble(attempt, f"launch {launch.id} is not told its time limit", error)
+            self._trouble(attempt, f"launch {launch.id} did not get its time limit", error)
             return
         attempt.told(with_time_limit(launch, limit_s))
         attempt.trouble = None

@@ -39,14 +39,14 @@ DEVICE_METRICS = (
     ),
     DeviceMetric(
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-        "Memory errors beyond correction since the driver was loaded.",
+        "Uncorrectable memory errors since the driver was loaded.",
         lambda _, read: read.ecc_errors,
         "counter",
     ),
     DeviceMetric("DCGM_FI_DEV_XID_ERRORS", "The last Xid error, 0 for none.", lambda _, read: read.xid),
     DeviceMetric(
         "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
-        "Why the clocks are not higher, as bits.",
+        "Reasons for lower clocks, as bits.",
         lambda _, read: read.throttle,
     ),
 )
@@ -79,7 +79,7 @@ def device_metrics(
     yield from family(
         "corral_device_state",
         "gauge",
-        "1 for the state that the device is in.",
+        "1 for the present state of the device.",
         (
             Row(labelled(**_labels(name, device, hostname_label), state=standing_of(view, name, device)[1].value), 1)
             for name, device in there

@@ -76,7 +76,7 @@ class Metrics:
         ends = {(phase.value, queue): 0 for queue in view.queues for phase in ENDS} | self.jobs.ends.copy()
         yield from histograms(
             "corral_queue_wait_seconds",
-            "How long jobs waited in their queue that have started since the server began.",
+            "Waits in the queue, of jobs that have started since the server began.",
             (({"queue": queue}, histogram) for queue, histogram in waits.items()),
         )
         yield from family(
@@ -87,10 +87,10 @@ class Metrics:
         )
 
     def _of_the_server(self) -> Iterator[str]:
-        yield from histograms("corral_cycle_seconds", "How long planning took.", [({}, self.cycles)])
+        yield from histograms("corral_cycle_seconds", "Duration of a planning cycle.", [({}, self.cycles)])
         commits = self.commits
         yield from histograms(
-            "corral_ledger_commit_seconds", "How long a transaction took, to the disk.", [({}, commits.seconds)]
+            "corral_ledger_commit_seconds", "Duration of a transaction, the disk included.", [({}, commits.seconds)]
         )
         yield from histograms("corral_ledger_commit_facts", "Facts written in one transaction.", [({}, commits.facts)])
         yield from family(
@@ -108,7 +108,7 @@ class Metrics:
         yield from family(
             "corral_watch_failures_total",
             "counter",
-            "Rounds of watches that broke on what nobody foresaw, and went on; the log says more.",
+            "Rounds of watches that failed unexpectedly; the watch goes on, and the log says more.",
             (Row(labelled(watch=name), n) for name, n in sorted(self.watch_failures.items())),
         )
         yield from family(
@@ -139,6 +139,6 @@ class Metrics:
         )
         yield from histograms(
             "corral_api_request_seconds",
-            "How long a request took, to the head of its answer.",
+            "Duration of a request, up to the head of its answer.",
             (({"route": route}, histogram) for route, histogram in seconds),
         )

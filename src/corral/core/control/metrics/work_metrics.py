@@ -32,7 +32,7 @@ def job_metrics(view: View, now: float) -> Iterator[str]:
     yield from family(
         "corral_queue_longest_wait_seconds",
         "gauge",
-        "How long the job has waited that has waited longest; 0 where none waits.",
+        "Wait of the job that has waited longest; 0 if no job waits.",
         (Row(labelled(queue=queue), longest_s.get(queue, 0.0)) for queue in queues),
     )
     yield from family("corral_job_info", "gauge", "1 for each device of each job that runs.", _running(view))
@@ -50,13 +50,13 @@ def node_metrics(view: View, contacts: Iterable[str], obstacles: Mapping[str, st
     yield from family(
         "corral_node_state",
         "gauge",
-        "1 for the state that the node is in.",
+        "1 for the present state of the node.",
         (Row(labelled(node=name, state=state.value), 1) for name, state in states.items()),
     )
     yield from family(
         "corral_starts_blocked",
         "gauge",
-        "1 where a disk of a node, or of the server's ledger, keeps waiting jobs from starting.",
+        "1 if a disk of a node, or of the server's ledger, keeps waiting jobs from starting.",
         (Row(labelled(disk="node" if node else "ledger", node=node), 1) for node in sorted(obstacles)),
     )
 

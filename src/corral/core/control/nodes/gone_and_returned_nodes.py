@@ -59,7 +59,7 @@ class Recovery:
             self._visits[node] = visit
             self._waiting.add(node)
         if not self._nodes.worker(node).put(partial(self._visit, node, visit)):
-            log.warning("node %s is reconciled later: too much waits for it", node)
+            log.warning("node %s is reconciled later: too many tasks wait for it", node)
             self._end_visit(node, visit, reconciled=False)
 
     def try_again(self) -> None:
@@ -111,7 +111,7 @@ class Recovery:
         try:
             self._settle_what_left(node)
         except CorralError as error:
-            log.warning("what became of the jobs on node %s, which has left, is asked again: %s", node, error)
+            log.warning("the ends of the jobs on node %s, which has left, are asked for again: %s", node, error)
             with self._changed:
                 self._left[node] = True
 

@@ -134,7 +134,7 @@ class NodeWorker:
         answer: Future[T] = Future()
         if not self._questions.put(lambda: _answer(question, answer)):
             answer.set_exception(
-                NodeUnreachable(f"node {self._node} is not asked: it has left, or too much waits for it")
+                NodeUnreachable(f"node {self._node} gets no request now: it has left, or too many tasks wait for it")
             )
         return answer
 
@@ -143,7 +143,7 @@ class NodeWorker:
         answer: Future[T] = Future()
         with self._lock:
             if self._inspections >= MAX_INSPECTIONS:
-                why = f"node {self._node} is not asked: too many files are looked at there"
+                why = f"node {self._node} gets no request now: too many files are inspected there"
                 answer.set_exception(NodeUnreachable(why))
                 return answer
             self._inspections += 1

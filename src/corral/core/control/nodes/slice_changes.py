@@ -33,7 +33,7 @@ class SliceChanges:
         """
         must_be_admin(caller, "cutting slices")
         if not 1 <= count <= MAX_SLICES:
-            raise Refused(f"count: {count} is no number of slices; from 1 to {MAX_SLICES} is", field="count")
+            raise Refused(f"count: {count} is not a number of slices; give 1 to {MAX_SLICES}", field="count")
         host, found = self._device(device)
         return host.change_slices(found.uuid, SliceChange(profile, count, apply=apply))
 

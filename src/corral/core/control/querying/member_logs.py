@@ -80,8 +80,8 @@ class MemberLog:
         if not size or job.started_at is None or at <= job.started_at or ended_at - job.started_at <= UNMARKED_S:
             return 0
         raise Conflict(
-            f"when the lines of the log of job {self._job_id} were written is not known: it began under a version of "
-            "Corral that did not note it, or the notes are lost; --tail shows its last lines"
+            f"the log of job {self._job_id} has no times of its lines: the job began under an earlier version of "
+            "Corral, or the times are lost; --tail shows its last lines"
         )
 
     def _agent(self) -> NodeAgent | None:
@@ -92,7 +92,7 @@ class MemberLog:
         silent = self._why_not_asked(node)
         if silent is not None:
             raise NodeUnreachable(
-                f"the log of job {self._job_id}, rank {self._rank}, is on a node that is not asked now: {silent}"
+                f"the log of job {self._job_id}, rank {self._rank}, is on a node that gets no requests now: {silent}"
             )
         return self._nodes.agent(node)
 

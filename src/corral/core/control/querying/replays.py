@@ -162,7 +162,7 @@ class Replays:
         own = [told.id for told in unfinished if told.user == caller.user]
         if len(own) >= MOST_OF_A_USER:
             raise Conflict(
-                f"{len(own)} replays of yours are not done ({', '.join(own)}); wait for one of them, or cancel it"
+                f"you have {len(own)} unfinished replays ({', '.join(own)}); wait for one of them, or cancel it"
             )
         if len(unfinished) > MOST_QUEUED:
             raise BackendFailed(f"{MOST_QUEUED} replays wait already, and no more may; try again in a few minutes")
@@ -170,7 +170,7 @@ class Replays:
     def _of(self, caller: Caller, replay_id: str) -> _Kept:
         one = self._kept.get(replay_id)
         if one is None or not (caller.admin or caller.overseer or one.told.user == caller.user):
-            raise NotFound(f"you have no replay {replay_id!r:.40}; it may be over for long: start it again", field="id")
+            raise NotFound(f"you have no replay {replay_id!r:.40}; old replays are removed: start it again", field="id")
         return one
 
     def _row(self, one: _Kept) -> Replay:
@@ -210,7 +210,7 @@ class Replays:
             except CorralError as error:
                 self._end(one, ReplayState.FAILED, str(error))
             except Exception:
-                log.exception("bug in Corral: a replay broke")
+                log.exception("bug in Corral: a replay failed")
                 self._end(one, ReplayState.FAILED, "this is a bug in Corral; the server's log has the details")
             else:
                 self._end(one, ReplayState.DONE, None, result)
@@ -224,7 +224,7 @@ class Replays:
                 if one.told.state is not ReplayState.QUEUED:
                     continue
                 if now > one.asked_at + ABANDONED_S:
-                    one.told = replace(one.told, state=ReplayState.CANCELLED, error="nobody asked after it")
+                    one.told = replace(one.told, state=ReplayState.CANCELLED, error="no client asked for it")
                     continue
                 one.told = replace(one.told, state=ReplayState.RUNNING)
                 return one

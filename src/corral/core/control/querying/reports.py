@@ -226,7 +226,7 @@ def _few_pieces(devices: Iterable[HeldDevice], span_ms: tuple[int, int], step_ms
         pieces += max(0, min(device.end_ms, span_ms[1]) - max(device.begin_ms, span_ms[0])) // step_ms + 1
         if pieces > MOST_PIECES:
             raise Refused(
-                f"the GPUs were held for more than {MOST_PIECES:,} hours in this time, which are too many to tell by "
+                f"the GPUs were held for more than {MOST_PIECES:,} hours in this time, too many for a report by "
                 "hour or weekday; ask for a shorter time",
                 field="since",
             )

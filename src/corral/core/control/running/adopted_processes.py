@@ -99,8 +99,8 @@ class Adoption:
         for process in processes:
             if self._server is not None and _is_in(self._server, process):
                 raise Refused(
-                    f"process {process.identity.pid} is this Corral server or one that it came from, and cancelling "
-                    "the job would end them all; adopt the process that works on the GPU",
+                    f"process {process.identity.pid} is this Corral server or a parent of it, and cancelling the "
+                    "job would end the server; adopt the process that uses the GPU",
                     field="pid",
                 )
             member = self._member(process)

@@ -105,9 +105,7 @@ class Executions:
         except Conflict as error:
             self._forget(exec_id)
             _refuse_phase(self._queries.find(job_id))
-            raise Conflict(
-                f"job {job.id} does not run now ({error}); `corral show {job.id}` says how it stands"
-            ) from None
+            raise Conflict(f"job {job.id} does not run now ({error}); `corral show {job.id}` shows its state") from None
         except BaseException:
             self._forget(exec_id)
             raise
@@ -135,7 +133,7 @@ class Executions:
         found = self._found(job_id, exec_id, caller)
         with self._lock:
             if found.followed:
-                raise Conflict(f"somebody reads the output of command {exec_id} already")
+                raise Conflict(f"another client already reads the output of command {exec_id}")
             found.followed = True
         return FollowedExecution(self, exec_id, found.job_id, found.launch)
 
@@ -183,7 +181,7 @@ class Executions:
                 (of_user, MOST_OF_A_USER, "your jobs"),
             ):
                 if count >= most:
-                    raise Conflict(f"{count} commands run inside {where}, and {most} may; end one of them first")
+                    raise Conflict(f"{count} commands run inside {where}, the limit; end one of them first")
             self._running[exec_id] = _Running(job.id, caller.user, launch)
         return exec_id
 
@@ -230,7 +228,7 @@ class FollowedExecution:
         """Return the next piece, empty if there is no new output. Raises BackendFailed."""
         piece = self._executions.agent_of(self._launch).executions.read(self._exec_id, self._sequence)
         if piece is None:
-            raise BackendFailed("the command was ended: its node has let go of it")
+            raise BackendFailed("the command was ended: its node no longer knows it")
         if piece.sequence == self._sequence:
             return InnerOutput(piece.sequence)
         self._sequence = piece.sequence
@@ -258,12 +256,12 @@ def _check(command: InnerCommand) -> None:
     length = sum(len(word.encode(errors="surrogateescape")) + 1 for word in command.words)
     if length > MOST_BYTES:
         raise Refused(
-            f"command: it has {length} bytes, and {MOST_BYTES} may be sent; put it into a file", field="command"
+            f"command: it has {length} bytes, and at most {MOST_BYTES} are allowed; put it into a file", field="command"
         )
     if any("\0" in text for text in (*command.words, command.term)):
         raise Refused("command: no word of a command can hold a NUL byte", field="command")
     if len(command.term) > 64 or not command.term.isprintable() or not command.term.isascii():
-        raise Refused("term: it is no kind of a terminal, such as xterm", field="term")
+        raise Refused("term: it is not a kind of terminal; give one such as xterm", field="term")
     if command.terminal is not None:
         _check_size(command.terminal)
 
@@ -278,7 +276,7 @@ def _refuse_kind(job: Job) -> None:
     if job.spec.kind is JobKind.RESERVE:
         raise Conflict(f"job {job.id} is a reservation; in its shell `corral run -- COMMAND` runs on its GPUs at once")
     if job.spec.kind is not JobKind.RUN:
-        raise Conflict(f"job {job.id} is a {job.spec.kind}; commands run inside what Corral has started alone")
+        raise Conflict(f"job {job.id} is a {job.spec.kind}; commands run only inside jobs that Corral has started")
 
 
 def _refuse_phase(job: Job) -> None:

@@ -45,7 +45,7 @@ class Interaction:
         if name not in SIGNALS:
             raise Refused(f"signal: {name!r:.40} is not sent to jobs; use one of {', '.join(SIGNALS)}", field="signal")
         if job.spec.kind is not JobKind.RUN:
-            raise Conflict(f"job {job.id} is a {job.spec.kind}; only work that Corral runs is sent signals")
+            raise Conflict(f"job {job.id} is a {job.spec.kind}; signals go only to jobs that Corral has started")
         attempt = self._attempts.of_job(job.id)
         if attempt is None or job.phase not in (Phase.STARTING, Phase.RUNNING):
             raise Conflict(f"job {job.id} is {job.phase}; only a job that runs can be sent a signal")
@@ -59,9 +59,9 @@ class Interaction:
         """
         job = self._changeable(job_id, caller)
         if not 0 <= offset <= LARGEST_OFFSET:
-            raise Refused(f"offset: {offset} is no number of a byte; count from 0", field="offset")
+            raise Refused(f"offset: {offset} is not a position; count bytes from 0", field="offset")
         if not job.spec.takes_input:
-            raise Conflict(f"job {job.id} takes no input; `corral run` sends it some")
+            raise Conflict(f"job {job.id} takes no input; start it with `corral run` to send input")
         self._heard_at[job.id] = self._clock.monotonic()
         attempt = self._attempts.of_job(job.id)
         if attempt is None:
@@ -87,7 +87,7 @@ class Interaction:
             if not 1 <= count <= MOST_CELLS:
                 raise Refused(f"{field}: {count} is out of range; it must be from 1 to {MOST_CELLS}", field=field)
         if job.spec.terminal is None:
-            raise Conflict(f"job {job.id} has no terminal; `corral run --pty` gives it one")
+            raise Conflict(f"job {job.id} has no terminal; start it with `corral run --pty`")
         attempt = self._attempts.of_job(job.id)
         if attempt is not None:
             first = attempt.launches[0]
@@ -130,13 +130,13 @@ class Interaction:
         if failure is not None:
             raise failure
         if not reached:
-            raise Conflict(f"job {job.id} is being started, and nothing runs yet that could be sent a signal")
+            raise Conflict(f"job {job.id} is being started and cannot be sent a signal yet")
 
     def agent_of(self, launch: Launch) -> NodeAgent:
         """Return the agent of the launch's node. Raises NodeUnreachable; at once if the node is known to be silent."""
         silent = self._ledger.view().unanswering(launch.node) if len(self._nodes) > 1 else None
         if silent is not None:
-            raise NodeUnreachable(f"job {launch.job.id} is on a node that is not asked now: {silent}")
+            raise NodeUnreachable(f"job {launch.job.id} is on a node that gets no requests now: {silent}")
         return self._nodes.agent(launch.node)
 
     def _give(self, launch: Launch, offset: int, data: bytes, end: bool) -> InputTaken | None:

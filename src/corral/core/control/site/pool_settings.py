@@ -16,17 +16,17 @@ def pools_of(settings: Settings) -> tuple[Pool, ...]:
     pools.
     """
     if settings.pools and settings.strategy is PoolStrategy.DYNAMIC:
-        words = "allocation.strategy dynamic sets no GPUs apart, but there are pools; take static or hybrid"
+        words = "allocation.strategy dynamic sets no GPUs apart, but pools are defined; use static or hybrid"
         raise Refused(placed(settings, "strategy", words))
     rest = [plan.name for plan in settings.pools if not plan.gpus]
     if len(rest) > 1:
-        words = f"pools {' and '.join(rest)} all have the reserved part of the GPUs; say the gpus of all but one"
+        words = f"pools {' and '.join(rest)} all get the reserved part of the GPUs; set `gpus` in all but one"
         raise Refused(placed(settings, f"pool {rest[1]}", words))
     lending = [plan.name for plan in settings.pools if plan.lends]
     if lending and settings.strategy is PoolStrategy.STATIC:
         words = (
-            f"pool {lending[0]}: allocation.strategy static lends nothing, and the pool lends; "
-            "take hybrid, or leave out its lends"
+            f"pool {lending[0]}: it has `lends`, but allocation.strategy static lends nothing; use hybrid, or "
+            "remove `lends`"
         )
         raise Refused(placed(settings, f"pool {lending[0]}", words))
     lend = settings.strategy is PoolStrategy.HYBRID
@@ -52,13 +52,13 @@ def idle_strategy(settings: Settings, nodes: Collection[Node] | None) -> Iterato
     if strategy is PoolStrategy.DYNAMIC:
         if given:
             lines = _lines(settings)
-            yield f"{ratio} sets nothing apart: allocation.strategy is dynamic; take it out, or take hybrid and {lines}"
+            yield f"{ratio} has no effect: allocation.strategy is dynamic; remove it, or use hybrid and {lines}"
     elif strategy is PoolStrategy.STATIC and not settings.pools and not given:
         lines = _lines(settings, f", gpus: [{_first_gpu(nodes)}]")
-        yield f"allocation.strategy static gives no GPUs to anybody yet: there is no pool; {lines}"
+        yield f"allocation.strategy static has no effect yet: there is no pool; {lines}"
     elif all(plan.gpus for plan in settings.pools) and (given or (strategy and not settings.pools)):
         lines = _lines(settings)
-        yield f"{ratio} sets nothing apart yet: no pool leaves out its gpus to have that part; {lines}"
+        yield f"{ratio} has no effect yet: it is the part of a pool without `gpus`, and there is none; {lines}"
     elif nodes is not None:
         yield from _parts_of_nothing(settings, nodes)
 
@@ -72,7 +72,7 @@ def _parts_of_nothing(settings: Settings, nodes: Collection[Node]) -> Iterator[s
         if pools[name].part is not None and gpus and not here:
             yield (
                 f"pool {name}: allocation.reserved_ratio {settings.reserved_ratio:g} of {count_of(gpus, 'GPU')} "
-                f"leaves it none; raise the ratio, or write which it has, such as gpus: [{_first_gpu(nodes)}]"
+                f"is less than one GPU; raise the ratio, or name its GPUs, such as gpus: [{_first_gpu(nodes)}]"
             )
 
 
@@ -86,7 +86,7 @@ def _lines(settings: Settings, gpus: str = "") -> str:
     owner = "users: [alice]" if known is None else f"projects: [{known}]"
     pool = f"{{name: {name}{gpus}, {owner}}}"
     add = f"below `pools:` add `- {pool}`" if settings.pools else f"add `pools: [{pool}]`"
-    return f"{add}, with whom it is for in place of {known or 'alice'}"
+    return f"{add}, with its owner in place of {known or 'alice'}"
 
 
 def _first_gpu(nodes: Collection[Node] | None) -> str:

@@ -158,7 +158,7 @@ class SiteSettings:
             for remark in sorted(remarks - self._remarked):
                 log.warning("%s", remark)
             for remark in sorted(self._remarked - remarks):
-                log.info("no longer so: %s", remark)
+                log.info("resolved: %s", remark)
             self._remarked, self._told = remarks, True
 
     def _left_behind(self, arranged: SiteArranged) -> list[str]:

@@ -28,22 +28,28 @@ def site_remarks(settings: Settings, nodes: Collection[Node] | None) -> Iterator
         for gpu in plan.gpus:
             # The GPU may have failed, or may come later: that must not keep a server from starting.
             if not any(matches(gpu, name, one, of_node[name].get(one.parent_uuid or "")) for name, one in devices):
-                yield f"pool {plan.name}: no GPU here is {gpu}; one that comes is set apart at once (there are {there})"
+                yield (
+                    f"pool {plan.name}: no GPU here matches {gpu} (there are {there}); a GPU that appears "
+                    "later is set apart at once"
+                )
     models = ", ".join(sorted({device.model for _, device in devices}))
     known = f"{there}: {models}" if devices else there
     for key, rules in (("sharing", settings.sharing), ("vgpu", settings.vgpu)):
         for which in idle_rules([which for which, _ in rules], [device for _, device in devices]):
-            yield f"{key}: no GPU here is {which}, by index, UUID or model; the line is idle (there are {known})"
+            yield f"{key}: no GPU here is {which}, by index, UUID or model; the line has no effect (there are {known})"
     least = settings.min_compute
     if least is not None and not any((one.compute_capability or (0, 0)) >= least for _, one in devices):
-        yield f"min_compute_capability {least[0]}.{least[1]} keeps back every GPU here (there are {known})"
+        yield f"min_compute_capability {least[0]}.{least[1]} excludes every GPU here (there are {known})"
 
 
 def clash_remarks(settings: Settings, nodes: Collection[Node]) -> Iterator[str]:
     """Yield the errors that these nodes would cause at a start, for pools that were valid on earlier nodes."""
     pools = {pool.name: pool for pool in pools_of(settings)}
     for clash in pool_clashes(pools, {node.name: node for node in nodes}):
-        yield f"{clash}. Until then all that it may mean is set apart; a device in two pools is for owners of both"
+        yield (
+            f"{clash}. Until then every GPU that it may mean is set apart; only owners of both pools may use a "
+            "device in two pools"
+        )
 
 
 def _in_order(nodes: Collection[Node]) -> list[tuple[str, Device]]:

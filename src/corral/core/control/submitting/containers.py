@@ -38,8 +38,8 @@ def with_container(submission: Submission, containers: Containers | None) -> Sub
         return submission
     if submission.kind is not JobKind.RUN:
         raise Refused(
-            "kind: what runs in a container is no shell that could hold GPUs, and no process to adopt; "
-            "submit a job, such as: corral run --image IMAGE -- sleep 1h",
+            "kind: a reservation or an adopted process cannot run in a container; submit a job, such as: corral "
+            "run --image IMAGE -- sleep 1h",
             field="kind",
         )
     if submission.container is not None:
@@ -90,7 +90,8 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
             )
     if submission.input is not None:
         raise Refused(
-            "input: a container has no files of its host; put the input in a volume, and read it there", field="input"
+            "input: a container cannot read files of its host; put the input in a volume, and read it there",
+            field="input",
         )
     if submission.terminal is not None:
         raise Refused("terminal: a container gets no terminal here; leave out --pty", field="terminal")
@@ -102,7 +103,7 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
     if submission.script and submission.request.gang_size > 1:
         raise Refused(
             "gang_size: the script of a gang starts its work with srun, which containers do not have; submit the "
-            "command that each member is to run: corral submit --gang 4 --image IMAGE -- torchrun ...",
+            "command that each member runs: corral submit --gang 4 --image IMAGE -- torchrun ...",
             field="gang_size",
         )
     word = submission.checkpoint_signal
@@ -110,7 +111,7 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
     check_checkpoint(word, submission.checkpoint_grace_s, submission.time_limit_s)
     if word is not None and CheckpointSignal.parse(word).name != "TERM":
         raise Refused(
-            f"checkpoint_signal: a container is told by SIGTERM alone that it is to save its work; write "
+            f"checkpoint_signal: only SIGTERM can ask a container to save its work; write "
             f"TERM@{submission.checkpoint_grace_s:g}s in place of {word}",
             field="checkpoint_signal",
         )

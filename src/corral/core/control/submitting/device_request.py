@@ -209,12 +209,15 @@ def with_vendor(request: Request, resources: Collection[str], nodes: Iterable[No
     known = vendors()
     if request.vendor is not None and request.vendor not in known:
         hint = nearest(request.vendor, known)
-        raise Refused(f"vendor: {request.vendor!r:.60} is no maker of GPUs that is known here; {hint}", field="vendor")
+        raise Refused(f"vendor: {request.vendor!r:.60} is not a known maker of GPUs; {hint}", field="vendor")
     asked = request.vendor
     for name, vendor in known.items():
         if vendor.means_it(request, resources):
             if asked not in (None, name):
-                words = f"vendor: by what else it asks for, this request is for GPUs of {name}, not of {asked}"
+                words = (
+                    f"vendor: other options of this request need GPUs made by {name}, not by {asked}; remove "
+                    "one of them"
+                )
                 raise Refused(words, field="vendor")
             asked = name
     devices = [device for node in nodes for device in node.devices]

@@ -42,8 +42,8 @@ def check_script(submission: Submission) -> None:
         raise Refused("script_text: the command runs no script; leave it out, or add script", field="script_text")
     if "\0" in text or size_of(text) > MOST_BYTES:
         raise Refused(
-            f"script_text: a script is kept up to {format_bytes(MOST_BYTES)} and without a zero byte; leave it out, "
-            "then the file is run",
+            f"script_text: a script has at most {format_bytes(MOST_BYTES)} and no zero byte; leave script_text "
+            "out to run the file itself",
             field="script_text",
         )
     if not interpreter_of(text):
@@ -61,7 +61,7 @@ def in_container(submission: Submission) -> Submission:
     check_script(submission)
     if size_of(text) > MOST_BYTES_IN_CONTAINER:
         raise Refused(
-            f"script_text: a script goes along into a container up to {format_bytes(MOST_BYTES_IN_CONTAINER)}, and "
+            f"script_text: a script for a container has at most {format_bytes(MOST_BYTES_IN_CONTAINER)}, and "
             f"this one has {format_bytes(size_of(text))}; put it into a volume and submit a command",
             field="script_text",
         )
@@ -86,7 +86,7 @@ def refuse_too_much_kept(view: View, submission: Submission, user: str) -> None:
     if total > MOST_BYTES_OF_USER:
         raise Refused(
             f"script_text: your jobs would keep {format_bytes(total)} of scripts above {format_bytes(SMALL_BYTES)} "
-            f"each, and {format_bytes(MOST_BYTES_OF_USER)} is the limit; wait until some have ended, or put what is "
-            "large into a file that the script reads",
+            f"each, and {format_bytes(MOST_BYTES_OF_USER)} is the limit; wait until some have ended, or put "
+            "large data into a file that the script reads",
             field="script_text",
         )

@@ -170,7 +170,7 @@ def _check_request(request: Request) -> None:
             raise Refused(f"{field}: one of the names is empty; remove it", field=field)
     for field, nodes in (("nodes", request.nodes), ("excluded_nodes", request.excluded_nodes)):
         if len(nodes) > MOST_HOSTS:
-            raise Refused(f"{field}: {len(nodes)} nodes are named, and {MOST_HOSTS} may be", field=field)
+            raise Refused(f"{field}: {len(nodes)} nodes are named, and at most {MOST_HOSTS} are allowed", field=field)
 
 
 def node_notes(view: View, request: Request) -> tuple[str, ...]:

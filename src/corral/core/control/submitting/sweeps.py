@@ -65,8 +65,8 @@ def check_text(submissions: Iterable[Submission]) -> None:
     if length > MAX_TEXT:
         field = "array" if any(one.sweep is None for one in several) else "params"
         raise Refused(
-            f"{field}: command, name and files of all jobs together may come to {length:,} characters, and "
-            f"{MAX_TEXT:,} are the most; put long text into a file and give its name",
+            f"{field}: command, name and files of all jobs together may come to {length:,} characters; at most "
+            f"{MAX_TEXT:,} are allowed; put long text into a file and give its name",
             field=field,
         )
 
@@ -128,7 +128,7 @@ def check_sweep(submission: Submission, most_name_length: int) -> None:
     name_length = len(with_values(submission.name, longest))
     if name_length > most_name_length:
         raise Refused(
-            f"name: with its parameters it has up to {name_length} characters, and {most_name_length} are the most; "
+            f"name: with its parameters it has up to {name_length} characters; at most {most_name_length} are allowed; "
             "leave a parameter out",
             field="name",
         )

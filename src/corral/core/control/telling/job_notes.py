@@ -36,4 +36,4 @@ def _write(nodes: Nodes, launch: Launch, line: str) -> None:
     try:
         nodes.agent(launch.node).logs.note(launch.job.id, launch.rank, line)
     except CorralError as error:
-        log.warning("job %s could not be told in its log: %s", launch.job.id, error)
+        log.warning("the log of job %s could not get a note: %s", launch.job.id, error)

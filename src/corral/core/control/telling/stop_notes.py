@@ -63,7 +63,7 @@ class StopNotes:
         try:
             agent.logs.note(job.id, launch.rank, line)
         except BackendFailed as error:
-            log.warning("job %s could not be told in its log: %s", job.id, error)
+            log.warning("the log of job %s could not get a note: %s", job.id, error)
         if launch.rank == 0 and goes_back:
             self._ask(job.id, attempt)
 
@@ -93,8 +93,11 @@ class StopNotes:
             # Jobs without known run times count with their time limits, so an earlier start is usual.
             return f"it {'goes on' if expected.certainty is Certainty.PROMISE else 'is expected to go on'} {soon}"
         if expected.depends_on is not None and expected.depends_on in view.jobs:
-            return f"when it goes on depends on {job_called(view.jobs[expected.depends_on])}, which has no time limit"
-        return "when it goes on is not known yet; `corral why` says so once it is"
+            return (
+                f"its next start is unknown: it depends on {job_called(view.jobs[expected.depends_on])}, "
+                "which has no time limit"
+            )
+        return "its next start is not known yet; `corral why` will show it"
 
 
 def _why_it_goes_back(job: Job) -> str:

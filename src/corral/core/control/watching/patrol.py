@@ -77,7 +77,7 @@ class Patrol:
 
     def _note(self, error: Exception) -> None:
         self._failures[self.name] += 1
-        self._trouble = f"a round of {self.name} broke: {type(error).__name__}: {error!s:.200}"
+        self._trouble = f"a round of {self.name} failed: {type(error).__name__}: {error!s:.200}"
         now = time.monotonic()
         if self._told is None or self._told[0] != self._trouble or now - self._told[1] >= _TOLD_AGAIN_S:
             self._told = self._trouble, now

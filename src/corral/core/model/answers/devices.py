@@ -40,7 +40,8 @@ class ProcessRow:
 
 @dataclass(frozen=True, slots=True)
 class PodRow(PodTraits):
-    """A pod, none of Corral's, that a cluster has given a device to; `owner` is what made it, such as "Job/train"."""
+    """A pod not made by Corral to which a cluster has given a device; `owner` is the object that made it, such as
+    "Job/train"."""
 
     namespace: str
     name: str
@@ -140,7 +141,7 @@ class MappedDevice(DeviceTraits):
 
 @dataclass(frozen=True, slots=True)
 class SlicePlan:
-    """What changes the MIG slices of a device: commands in their order, and whether they were run."""
+    """The commands that change the MIG slices of a device, in their order, and whether they were run."""
 
     device: str
     purpose: str = ""

@@ -14,7 +14,7 @@ class Event:
         what: what happened, in one word, such as "submitted".
         id: its place in the journal; a stream with this number as `after` continues behind it. None if it has none.
         at: when, in Unix seconds.
-        by: the user or the part of the server that caused it; None if nobody did.
+        by: the user or the part of the server that caused it; None if there is none.
         rows: the changed fields of rows of listings, with the fields that identify the rows.
         message: a sentence for a person, None if there is none.
     """

@@ -176,9 +176,9 @@ class Explanation(ExplanationTraits):
         eviction: the last time it was stopped for others, with what it lost; None if it never was.
         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
         makes_room: ids of the jobs that are being stopped for it.
-        obstacle: why nothing at all starts now (a full disk), None unless the job waits and that is so.
-        diagnosis: why it failed and what to do, read from the end of its log; None if it did not fail, if the reason is
-            not known, or if the caller may not read the log.
+        obstacle: the reason why no job at all can start now (a full disk); None if there is none, or the job does
+        not wait. diagnosis: why it failed and what to do, read from the end of its log; None if it did not fail, if
+        the reason is not known, or if the caller may not read the log.
         log_missing_bytes: the bytes of output that are missing in its log, which is limited (for a gang, in the logs of
             its first eight members); None if nothing is missing, or if that is not known.
     """

@@ -32,8 +32,8 @@ class JobRow(JobTraits):
     Attributes:
         devices: UUIDs, also after the end.
         exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
-        reason: why it ended; for a job that has its devices but has not begun, why it has not.
-        wait: one word on why it waits, None unless it does.
+        reason: the reason of its end; for a job that has its devices but has not begun, the reason for that.
+        wait: the reason of its waiting in one word, None if it does not wait.
         gpus: devices asked for, of all members of a gang.
         gpus_milli: thousandths of a GPU that it holds or held last, or asks for; None where it asks for memory, and had
             none yet.

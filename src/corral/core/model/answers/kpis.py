@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Kpi:
-    """One key figure: `value` is None where nothing was measured. `formula` is a sentence that says what it is."""
+    """One key figure: `value` is None where nothing was measured. `formula` is a sentence with its definition."""
 
     value: float | None
     unit: str

@@ -22,7 +22,7 @@ class ReloadedSettings:
     Attributes:
         changed: settings that are in force now.
         after_restart: settings that need a restart of the server; `old` is the value in force.
-        remarks: what an administrator should know, a sentence each.
+        remarks: facts for administrators, a sentence each.
     """
 
     changed: tuple[ChangedSetting, ...] = ()
@@ -32,11 +32,11 @@ class ReloadedSettings:
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """One queue as `queues` lists it; or what limits the caller, or a project, in every queue.
+    """One queue as `queues` lists it; or the limits of the caller, or of a project, in every queue.
 
     Attributes:
         kind: user, project or queue.
-        parent: the queue that it stands below, None for one at the top and for users and projects.
+        parent: the queue above it, None for one at the top and for users and projects.
         quota: its own limits.
         policy: the name of the policy that its jobs are served by; None for users, projects and a removed queue.
         used_milli, waiting: milli-GPU in use and jobs that wait, of a queue with those of all queues below it.
@@ -104,11 +104,10 @@ class NodeRow:
 class ServerInfo:
     """A server about itself. `mock` says that its devices are described, not real; `devices` counts them.
 
-    `cluster` is what the site calls itself (`cluster.name`), None where its settings do not say.
-
-    `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts the
-    firing alerts by severity, without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the
-    server's session keyring (a filter of system calls), None where each has one of its own.
+    `cluster` is the name of the site (`cluster.name`), None if its settings have none. `obstacle` is the reason why
+    no job at all can start now (a full disk), None if there is none. `alerts` counts the firing alerts by severity,
+    without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the server's session keyring
+    (a filter of system calls), None where each has one of its own.
     """
 
     version: str = ""

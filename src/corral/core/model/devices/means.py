@@ -14,7 +14,7 @@ class Means(StrEnum):
 
 
 class Level(StrEnum):
-    """What holds a job to its grant: hardware or driver, Corral's memory guard, or nothing."""
+    """The enforcement of a job's grant: by hardware or driver, by Corral's memory guard, or none."""
 
     ENFORCED = "enforced"
     GUARDED = "guarded"

@@ -118,17 +118,17 @@ class Container:
     network: Annotated[str | None, JobOption("NAME", "bridge", own=True)] = None
     """Docker's network for the container.
 
-    In Python: Docker's network for it, of those that the site allows; Docker's default by default.
+    In Python: Docker's network for the container, among those that the site allows; by default Docker's own default.
     """
 
     user: Annotated[str | None, JobOption("UID[:GID]", "1000:1000", own=True)] = None
-    """Who it is in the container.  [default: you]
+    """User in the container.  [default: you]
 
-    In Python: who it is in the container, where the site allows that; you by default.
+    In Python: user in the container, if the site allows another than you.
     """
 
     pull: Annotated[Pull | None, JobOption("WHEN", "always", own=True)] = None
-    """Fetch the image: missing, always, never.  [default: missing]
+    """When to fetch the image: missing, always, never.  [default: missing]
 
     In Python: when its image is fetched: "missing", "always" or "never".
     """

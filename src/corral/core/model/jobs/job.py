@@ -31,7 +31,7 @@ MAX_TITLED_PARAMS = 60
 
 
 class JobKind(StrEnum):
-    """What holds the devices: a process that Corral starts, a session, or a process that already ran."""
+    """The holder of the devices: a process that Corral starts, a session, or a process that already ran."""
 
     RUN = "run"
     RESERVE = "reserve"
@@ -202,8 +202,8 @@ class Request:
     split: Annotated[Strategy | None, JobOption("HOW", "evenly", on=RESERVE, own=True)] = None
     """Spread a part over several GPUs: fill (whole GPUs first) or evenly.  [default: fill; with --resource evenly]
 
-    In Python: how a part that no GPU gives alone is spread over several: "fill" takes whole GPUs first, "evenly" equal
-    parts. By default as the site has it, else "fill", and "evenly" with `resource`.
+    In Python: spreading of a share that needs several GPUs: "fill" takes whole GPUs first, "evenly" equal parts. By
+    default the site's setting, else "fill", and "evenly" with `resource`.
     """
 
     may_fragment: bool = True
@@ -223,7 +223,7 @@ class Request:
     """
 
     means: Annotated[Means | None, JobOption("MEANS", "mps", name="share", on=RESERVE, own=True)] = None
-    """How to share the GPU: mps, mig, timeslice or exclusive."""
+    """Means of sharing the GPU: mps, mig, timeslice or exclusive."""
 
     tenant: str | None = None
     site_min_compute: tuple[int, int] | None = None
@@ -263,7 +263,7 @@ class Request:
     vendor: Annotated[str | None, JobOption("NAME", "nvidia", on=RESERVE)] = None
     """Only GPUs of this maker: nvidia, amd.
 
-    In Python: only GPUs of this maker: "nvidia", "amd"; without it those that the site takes a job to be for.
+    In Python: only GPUs of this maker: "nvidia", "amd"; by default the site's `default_vendor`.
     """
 
     @property
@@ -376,7 +376,7 @@ class JobTerms:
     """
 
     open_mode: Annotated[str | None, JobOption("MODE", "append", on=SUBMIT)] = None
-    """What to do with these files at each start: append or truncate.
+    """Append to these files at each start, or truncate them: append, truncate.
 
     In Python: "append" to these files or "truncate" them at each start; by default only the first start truncates.
     """
@@ -387,11 +387,11 @@ class JobTerms:
     umask: Annotated[int, Field(least=0, most=0o777)] = 0o022
     rlimits: tuple[tuple[str, int], ...] = ()
     checkpoint_signal: Annotated[str | None, Field(among=WORDS), JobOption("SIG@TIME", "USR1@60s", own=True)] = None
-    """Send this signal so long before the job is stopped, at its time limit or for another job: USR1@60s. B:USR1@60s is
-    for its main process alone, S:USR1@60s for all others.
+    """Signal to send before the job is stopped, at its time limit or for another job: USR1@60s, 60 s before.
+    B:USR1@60s is for its main process alone, S:USR1@60s for all others.
 
-    In Python: signal to send so long before the job is stopped, for another job or at its time limit: "USR1@60s", to
-    all of its processes; "B:USR1@60s" to the main one alone, "S:USR1@60s" to all others.
+    In Python: signal to send before the job is stopped, for another job or at its time limit: "USR1@60s", 60 s
+    before and to all of its processes; "B:USR1@60s" to the main one alone, "S:USR1@60s" to all others.
     """
 
     checkpoint_grace_s: Annotated[float, Field(above=0, most=MAX_CHECKPOINT_GRACE_S)] = 60.0
@@ -415,9 +415,9 @@ class JobTerms:
     """
 
     notify_on: Annotated[tuple[NotifyOn, ...], JobOption("WHAT,..", "['done', 'failed']")] = ()
-    """Tell you in your channel that it has started, done (succeeded) or failed: done,failed.
+    """Events to report in your channel: started, done (succeeded), failed.
 
-    In Python: of what you are told through your channel: "started", "done", "failed", or a list of these.
+    In Python: events to report in your channel: "started", "done", "failed", or a list of these.
     """
 
     stdin: bool = False
@@ -449,7 +449,7 @@ class JobSpec(JobTerms):
         owner: for a reservation, the session leader whose end releases it. For an adoption, the process.
         notes: lines for the head of the job's log: amounts that were rounded, and warnings of preflight.
         stdin, terminal: as `Submission` has them.
-        forced_by: the user who forced it although preflight had said that it cannot run; None if nobody did.
+        forced_by: the user who forced it although preflight had said that it cannot run; None if there is none.
         notify: a shell command that runs once, after the final end of the job or of the whole array.
         notify_on: the events that the user's channel reports.
         uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.

@@ -19,7 +19,7 @@ MOST_CHARACTERS = 2_000
 def check_name_patterns(text: str) -> None:
     """Raise Refused for a text that would take long to compare with the names of many jobs."""
     if len(text) > MOST_CHARACTERS:
-        raise Refused(f"name: it has {len(text):,} characters, and {MOST_CHARACTERS:,} are the most", field="name")
+        raise Refused(f"name: it has {len(text):,} characters; at most {MOST_CHARACTERS:,} are allowed", field="name")
     count = text.count(",") + 1
     if count > MOST_PATTERNS:
         raise Refused(f"name: at most {MOST_PATTERNS} can be named, not {count}", field="name")

@@ -81,7 +81,7 @@ class Submission(JobTerms):
     """
 
     retries: Annotated[int | None, Field(least=0, most=1000, hint="0 tries once"), JobOption("N")] = None
-    """How often to retry after a failure.  [default: set by the site]"""
+    """Number of retries after a failure.  [default: set by the site]"""
 
     env: Annotated[
         Mapping[str, str],

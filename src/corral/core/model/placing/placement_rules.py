@@ -24,7 +24,7 @@ NAMESPACE_TAG = "pod namespace"
 
 
 class TaintEffect(StrEnum):
-    """What a taint does to jobs that do not tolerate it."""
+    """The effect of a taint on jobs that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"

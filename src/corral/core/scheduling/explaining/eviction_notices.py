@@ -14,8 +14,8 @@ from corral.core.scheduling.explaining.phrases import job_called, jobs_called
 
 _RULES = {
     EvictionRule.PRIORITY: "which is less urgent",
-    EvictionRule.QUEUE_RECLAIM: "which has on loan what its queue takes back",
-    EvictionRule.POOL_RECLAIM: "which has on loan what its pool takes back",
+    EvictionRule.QUEUE_RECLAIM: "which uses GPUs on loan from its queue",
+    EvictionRule.POOL_RECLAIM: "which uses GPUs on loan from its pool",
     EvictionRule.TIME_SLICE: "which has had its turn",
     EvictionRule.FASTER_GPUS: "which moves to faster GPUs",
 }

@@ -93,11 +93,7 @@ def _set_apart(empty: Draft, wanted: PlacementRequest, audience: Audience) -> st
         return None
     smaller = (replace(wanted, request=request) for request in smaller_requests(wanted.request))
     fewer = next((each.request for each in smaller if fits(empty, each)), None)
-    most = (
-        f"the most you can ask for is {flags_of(fewer, wanted.request, audience)}"
-        if fewer
-        else "ask who they belong to"
-    )
+    most = f"the most you can ask for is {flags_of(fewer, wanted.request, audience)}" if fewer else "ask their owners"
     closed = wanted.closed_pools
     apart = f"pools {' and '.join(closed)}, which are" if len(closed) > 1 else f"pool {closed[0]}, which is"
     return f"too few GPUs are left beside {apart} set apart for others; {most}"
@@ -151,11 +147,11 @@ def _lacking(view: View, empty: Draft, request: Request, audience: Audience) -> 
     most = max(len(node.devices) for node in nodes)
     if request.devices > most:
         if most == 0 and audience is not Audience.COMMAND_LINE:
-            return f"{here} has no GPU that Corral can see, which {audience.look('corral doctor')} looks into"
+            return f"{here} has no GPU that Corral can see, as {audience.look('corral doctor')} shows"
         if most == 0:
             return (
-                f"{here} has no GPU that Corral can see, which `corral doctor` looks into; --gpus 0 is a job without "
-                "one, and `corral up --mock` serves described ones"
+                f"{here} has no GPU that Corral can see; `corral doctor` shows why. With --gpus 0 a job needs "
+                "none, and `corral up --mock` serves mock GPUs"
             )
         gpus = count_of(most, "GPU")
         return f"{here} has {gpus}; the most you can ask for is {gpus}" + (" on one node" if len(nodes) > 1 else "")
@@ -168,8 +164,8 @@ def _lacking(view: View, empty: Draft, request: Request, audience: Audience) -> 
     if request.split_milli is not None and not request.may_fragment:
         wanted = format_share(request.split_milli)
         return (
-            f"{wanted} of a GPU takes parts of several, and it may take a part of one only, as its own may_fragment "
-            "or the site's split_fragments says; ask for --gpus 1 or less, or for whole ones"
+            f"{wanted} GPUs need parts of several GPUs, which its may_fragment or the site's split_fragments "
+            "forbids; ask for --gpus 1 or less, or for whole GPUs"
         )
     return "no node has all of this together; ask for less, or leave out a condition"
 
@@ -197,7 +193,7 @@ def _node_lack(view: View, request: Request) -> str | None:
     if request.rules is not None and not any(
         allows(request.rules, node.labels, name) for name, node in view.nodes.items()
     ):
-        return f"no node has labels as its node affinity asks: {selectors_called(request.rules.nodes)}"
+        return f"no node has the labels that its node affinity asks for: {selectors_called(request.rules.nodes)}"
     if request.min_driver is not None:
         drivers = [version_tuple(node.driver_version) or () for node in view.nodes.values()]
         if max(drivers) < request.min_driver:
@@ -216,7 +212,10 @@ def _device_lack(view: View, request: Request) -> str | None:
     vendor = request.vendor or FIRST_VENDOR
     makers = sorted({device.vendor for device in devices})
     if vendor not in makers:
-        return f"no GPU here is made by {vendor}, which the job is for; there are those of {' and '.join(makers)}"
+        return (
+            f"the job needs GPUs made by {vendor}, and all GPUs here are made by {' and '.join(makers)}; ask "
+            "for a maker that is here"
+        )
     devices = [device for device in devices if device.vendor == vendor]
     if not any(model_matches(request.models, device.model) for device in devices):
         counts: dict[str, int] = {}
@@ -226,7 +225,7 @@ def _device_lack(view: View, request: Request) -> str | None:
         return f"no GPU here is of model {' or '.join(request.models)}; there are: {there}"
     able = [device for device in devices if _is_meant(request, device)]
     if not able:
-        return f"the GPUs that are named are of no model {' or '.join(request.models)}; leave one of the two out"
+        return f"no named GPU is of model {' or '.join(request.models)}; remove the GPUs or the model"
     nodes = [view.nodes[name].devices for name in sorted(view.nodes)]
     unshared = sharing_lack([[device for device in node if _is_meant(request, device)] for node in nodes], request)
     if unshared is not None:
@@ -285,7 +284,7 @@ def sharing_lack(nodes: Sequence[Sequence[Device]], request: Request) -> str | N
         means = sorted({device.means.value for device in plain})
         return f"--share: no {such} is shared by {request.means}; they are: {', '.join(means)}"
     if request.means is Means.EXCLUSIVE and all(device.replica for device in plain):
-        return f"--share: the cluster has several jobs share every {such}, so that none has one alone"
+        return f"--share: the cluster shares every {such} among several jobs, so no job gets one alone"
     if request.whole:
         return None
     if all(device.means in (Means.EXCLUSIVE, Means.MIG) for device in plain):
@@ -319,7 +318,7 @@ def _split_lack(nodes: Sequence[Sequence[Device]], split_milli: int) -> str | No
     if split_milli <= most * MILLI_PER_DEVICE:
         return None
     if any(device.means is not Means.TIMESLICE for node in plain for device in node):
-        shared = f"only what is shared by timeslice is split, and that is {count_of(most, 'GPU')}"
+        shared = f"only GPUs shared by timeslice are split: {count_of(most, 'GPU')}"
         gpus = count_of(max(1, most), "GPU")
         return f"no node has so much to split ({shared}); the most you can ask for is {gpus}, or whole ones"
     return f"no node has so much; the most you can ask for is {count_of(most, 'GPU')} on one node"

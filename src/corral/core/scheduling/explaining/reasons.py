@@ -40,12 +40,12 @@ def wait_clause(
     match wait.reason:
         case WaitReason.HELD:
             if audience is Audience.PAGE:
-                return ": it is on hold; Release lets it go"
-            return f": it is on hold; {audience.look(f'corral release {job.id}')} lets it go"
+                return ": it is on hold; Release lets it start"
+            return f": it is on hold; {audience.look(f'corral release {job.id}')} lets it start"
         case WaitReason.DEPENDENCY:
             return f" for {dependency_clause(view, job)}"
         case WaitReason.BEGIN_TIME:
-            return f": its begin time comes in {format_duration((wait.until or now) - now)}"
+            return f": its begin time is in {format_duration((wait.until or now) - now)}"
         case WaitReason.BACKOFF:
             why = f" ({job.reason})" if job.reason else ""
             pause = format_duration((wait.until or now) - now)
@@ -53,7 +53,7 @@ def wait_clause(
         case WaitReason.ARRAY_LIMIT:
             return f": {wait.detail}; it starts when one of them ends"
         case WaitReason.LIMIT:
-            return f": {wait.detail}; it starts when enough of that is released"
+            return f": {wait.detail}; it starts when enough is released"
         case WaitReason.PRIORITY:
             return f": {_behind(view, job, wait)}"
         case WaitReason.RESERVATION:
@@ -61,9 +61,9 @@ def wait_clause(
         case WaitReason.RESOURCES if wait.misfit is not None:
             return f": {_shortage(view, job, wait.misfit, now)}"
         case _ if position > 1:
-            return f": {count_of(position - 1, 'job')} ahead of it, and it is looked at after them"
+            return f": {count_of(position - 1, 'job')} ahead of it in the queue"
         case _:
-            return ": it has just come and has not been looked at yet"
+            return ": the scheduler has not considered it yet"
 
 
 def when_it_starts(view: View, expected: ExpectedStart, now: float) -> str:
@@ -71,14 +71,17 @@ def when_it_starts(view: View, expected: ExpectedStart, now: float) -> str:
     if expected.start_at is not None:
         wait_s = max(0.0, expected.start_at - now)
         if expected.certainty is Certainty.PROMISE:
-            return f"It starts in {format_duration(wait_s)} at the latest, which is reserved for it."
+            return f"It starts in {format_duration(wait_s)} at the latest: that start is reserved for it."
         if expected.evictions:
             soon = f" in {format_duration(wait_s)}" if wait_s else ""
             return f"It is expected to start{soon}{',' if soon else ''} {room_to_make(view, expected.evictions)}."
         return f"It is expected to start in {format_duration(wait_s)}." if wait_s else ""
     if expected.depends_on is None or expected.depends_on not in view.jobs:
         return ""
-    return f"When it starts depends on {job_called(view.jobs[expected.depends_on])}, which has no time limit."
+    return (
+        f"Its start time is unknown: it depends on {job_called(view.jobs[expected.depends_on])}, which has no "
+        "time limit."
+    )
 
 
 def dependency_clause(view: View, job: Job) -> str:
@@ -97,12 +100,12 @@ def dependency_clause(view: View, job: Job) -> str:
 
 
 _PLAINLY = {
-    Condition.OK: ("that succeeds", "they succeed"),
-    Condition.CORR: ("that succeeds", "they succeed"),
-    Condition.ANY: ("that ends", "they end"),
-    Condition.SINGLETON: ("that ends", "they end"),
-    Condition.NOT_OK: ("that ends otherwise than well", "they end otherwise than well"),
-    Condition.START: ("that starts", "they start"),
+    Condition.OK: ("that job succeeds", "those jobs succeed"),
+    Condition.CORR: ("that job succeeds", "those jobs succeed"),
+    Condition.ANY: ("that job ends", "those jobs end"),
+    Condition.SINGLETON: ("that job ends", "those jobs end"),
+    Condition.NOT_OK: ("that job ends without success", "those jobs end without success"),
+    Condition.START: ("that job starts", "those jobs start"),
 }
 
 
@@ -113,7 +116,7 @@ _OF_ONE = {
     Condition.CORR: "its element of {} succeeds",
     Condition.ANY: "{} ends",
     Condition.SINGLETON: "every earlier job of its name ends",
-    Condition.NOT_OK: "{} ends otherwise than well",
+    Condition.NOT_OK: "{} ends without success",
     Condition.START: "{} starts",
 }
 
@@ -131,7 +134,7 @@ def _after_what(job: Job, count: int) -> str:
 def _behind(view: View, job: Job, wait: Wait) -> str:
     ahead = view.jobs.get(wait.behind or "")
     if ahead is None:
-        return f"what it needs ({need_of(job.spec.request)}) is kept for a job ahead of it"
+        return f"{need_of(job.spec.request)} would be free, but a job ahead of it goes first"
     if wait.detail is not None:
         return (
             f"{wait.detail} is kept for {job_called(ahead)}, which goes first and needs {need_of(ahead.spec.request)}"
@@ -147,8 +150,8 @@ def _would_delay(view: View, job: Job, wait: Wait, plan: Plan | None, now: float
     ahead = view.jobs.get(wait.behind or "")
     delayed = "a job ahead of it" if ahead is None else job_called(ahead)
     return (
-        f"{need_of(job.spec.request)} would be free, but starting it would delay {delayed}, which has that reserved; "
-        f"with {_limit_to_pass(wait, plan, now)} it could run before"
+        f"{need_of(job.spec.request)} would be free, but starting it would delay {delayed}, whose start is "
+        f"reserved; with {_limit_to_pass(wait, plan, now)} it could run first"
     )
 
 
@@ -158,7 +161,7 @@ def _limit_to_pass(wait: Wait, plan: Plan | None, now: float) -> str:
     start_at = next((one.start_at for one in starts if one.job_id == wait.behind), now)
     left_s = start_at - now - _TO_SET_IT_S
     if left_s < _TO_SET_IT_S:
-        return "a time limit that is short enough"
+        return "a shorter time limit"
     return f"a time limit of {format_duration(left_s // _TO_SET_IT_S * _TO_SET_IT_S)} or less"
 
 

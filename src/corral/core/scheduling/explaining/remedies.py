@@ -10,8 +10,8 @@ from corral.core.scheduling.explaining.phrases import job_called
 from corral.core.scheduling.forecast import ExpectedStart
 
 _OF_THE_SITE = (
-    "a default time limit (policies.max_job_duration_hours) makes such starts known; `backfill: any` for queue {} "
-    "lets whatever fits start, however long others wait"
+    "a default time limit (policies.max_job_duration_hours) makes start times known; `backfill: any` for queue {} "
+    "lets every job that fits start, even if others then wait longer"
 )
 
 
@@ -50,4 +50,4 @@ def _of_its_own(limits: Limits, job: Job, ahead: Job, now: float, audience: Audi
     limit = audience.option(Option.TIME, value)
     left = format_duration(ahead.waits_since + limits.pass_unknown_until_s - now)
     command = f": `corral update {job.id} {limit}`" if audience is Audience.COMMAND_LINE and job.id.isdecimal() else ""
-    return f"With {limit} or less it may start before {job_called(ahead)}, for {left} yet{command}."
+    return f"With {limit} or less it may start before {job_called(ahead)} within the next {left}{command}."

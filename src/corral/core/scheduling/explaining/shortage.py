@@ -37,7 +37,7 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
     if node is None:
         return f"{need}; no node is in the cluster now" if not view.nodes else f"{need}; no node has that free"
     # Members of a gang that fit are placed first: the misfit is of the first one that does not.
-    here = "for the next member best is" if request.gang_size > 1 else "best is"
+    here = "the best node for the next member is" if request.gang_size > 1 else "the best node is"
     here = node.name if len(view.nodes) == 1 else f"{here} {node.name}, which"
     if misfit.cause is Cause.CPU:
         has = f"{count_of_cpus(max(0, misfit.available))} of {count_of_cpus(node.cpu_milli)} free"
@@ -50,7 +50,7 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
         return f"{need}; {here} has {has}"
     excluded = _excluded_nodes(view, request)
     if misfit.cause is Cause.ANTI_AFFINITY and request.rules is None and request.avoid_jobs:
-        return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which it must not meet"
+        return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which must not share a node with it"
     if excluded is not None and misfit.cause in _CAUSES_OF_RULES:
         return f"{need}; {excluded}"
     if misfit.cause in NODE_CAUSES:
@@ -140,7 +140,7 @@ def _blocked(view: View, device: Device, state: DeviceState, now: float) -> str:
         users = [str(condition.pod)] if condition.pod is not None else _users(condition)
         since = condition.strangers_since
         started = "" if since is None else f" for {format_duration(now - since)}"
-        verb = "in use by" if state is DeviceState.IN_USE else "with memory held, unused, by"
+        verb = "in use by" if state is DeviceState.IN_USE else "unused, but with memory held by"
         return f"{verb} {', '.join(users) or 'somebody'}{started}, not started by Corral"
     reason = condition.reason(state)
     return state.value.replace("_", " ") + (f" ({reason})" if reason else "")
@@ -173,7 +173,7 @@ def _frees(view: View, request: Request, now: float) -> str | None:
     if not ends:
         return None
     end, _, job, count = min(ends, key=lambda item: item[:2])
-    return f"{job_called(job)} gives back {count} within {format_duration(end - now)} (its time limit)"
+    return f"{job_called(job)} frees {count} within {format_duration(end - now)} (its time limit)"
 
 
 _MOST_CLAUSES = 4
@@ -211,7 +211,7 @@ def _reason(view: View, request: Request, name: str, neighbours: Neighbours) -> 
     if taint is not None:
         return f"{{nodes}} {{have}} a taint that it does not tolerate: {taint}"
     if node.most_members is not None and len(members_on(view, name)) >= node.most_members:
-        return "{nodes} {have} as many pods as may run there"
+        return "{nodes} {have} no room for another pod"
     misfit = neighbours.misfit(request, name)
     return None if misfit is None else _neighbour_clause(request, misfit)
 
@@ -224,9 +224,9 @@ def _neighbour_clause(request: Request, misfit: Misfit) -> str:
     """A clause on the running jobs that rule out a node, with the placeholders {nodes} and {have}."""
     assert misfit.cause in NEIGHBOUR_CAUSES, "only these are about neighbours"
     if misfit.cause is Cause.AFFINITY:
-        return "{nodes} {have} nothing running that it must be with"
+        return "{nodes} {have} no running job that it must be with"
     if misfit.cause is Cause.SPREAD:
         return f"{{nodes}} {{have}} already more of its kind than others, by more than {misfit.wanted}"
     if request.avoid_jobs:
-        return f"{{nodes}} {{have}} {', '.join(request.avoid_jobs)} running, which it must not meet"
-    return "{nodes} {have} something running that must not meet it"
+        return f"{{nodes}} {{have}} {', '.join(request.avoid_jobs)} running, which must not share a node with it"
+    return "{nodes} {have} a running job that must not share a node with it"

@@ -59,7 +59,7 @@ def forecast_submission(
         nearest = flags_that_start(view, job.spec)
         return SubmissionForecast(f"it can never start here: {never}", nearest=nearest, possible=False)
     if submission.held:
-        return SubmissionForecast("it would wait: it is to be held until `corral release`")
+        return SubmissionForecast("it would wait: on hold until `corral release`")
     if waits_for:
         return SubmissionForecast(f"it would wait: for {dependency_clause(view, replace(job, waits_for=waits_for))}")
     asked = view.advance([JobSubmitted(job, at=now, by=ServerPart.SCHEDULER)])

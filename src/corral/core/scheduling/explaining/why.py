@@ -106,8 +106,8 @@ def explain(
 
 def _would_start(suggestion: str, audience: Audience) -> str:
     if audience is Audience.POD:
-        return f"A pod with {suggestion} starts now."
-    return f"{suggestion} starts now." if audience is Audience.COMMAND_LINE else f"With {suggestion} it starts now."
+        return f"A pod with {suggestion} would start now."
+    return f"With {suggestion} it would start now."
 
 
 def _never_here(view: View, job: Job, wait: Wait, expected: ExpectedStart, audience: Audience) -> str | None:

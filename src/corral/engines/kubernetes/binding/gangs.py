@@ -34,8 +34,8 @@ class Gangs:
         other = next((one for one in waiting.values() if one.gang != ask.gang), None)
         if other is not None:
             raise Refused(
-                f"the pods of gang {ask.gang.name:.80} must say the same size of it, and {other.pod.name} says "
-                "another; make them alike, or two gangs"
+                f"all pods of gang {ask.gang.name:.80} must give the same size, and {other.pod.name} gives "
+                "another; correct it, or use two gangs"
             )
         waiting[ask.pod.uid] = ask
         self._sizes[name] = size
@@ -83,14 +83,15 @@ def refuse_different(members: Sequence[PodAsk], user_of: Callable[[PodAsk], str]
     for other in members[1:]:
         if user_of(first) != user_of(other):
             raise Refused(
-                f"the pods of a gang must be one user's: {first.pod.name} is of {user_of(first)} and {other.pod.name} "
-                f"of {user_of(other)}, by their service accounts; give them the same, or make two gangs"
+                f"the pods of a gang must belong to one user: {first.pod.name} is of {user_of(first)} and "
+                f"{other.pod.name} "
+                f"of {user_of(other)}, by their service accounts; give them the same account, or use two gangs"
             )
         for what in ("request", "queue", "project", "priority"):
             if _compared(first, what) != _compared(other, what):
                 raise Refused(
                     f"the pods of a gang must ask for the same, and {first.pod.name} and {other.pod.name} differ in "
-                    f"their {'resources or rules' if what == 'request' else what}; make them alike, or two gangs"
+                    f"their {'resources or rules' if what == 'request' else what}; make them equal, or use two gangs"
                 )
 
 

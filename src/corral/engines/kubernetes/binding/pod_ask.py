@@ -118,7 +118,7 @@ def _refuse_unknown(spec: Json, noted: Mapping[str, str]) -> None:
             raise Refused(f"{field!s:.60}: Corral does not understand this field; remove it, or use another scheduler")
     for part in _PARTS:
         if part in noted:
-            raise Refused(f"{part}: Corral binds pods with whole GPUs alone; ask for {_named()} in its limits")
+            raise Refused(f"{part}: Corral binds only pods with whole GPUs; ask for {_named()} in its limits")
     for container in (*sequence(spec.get("containers")), *sequence(spec.get("initContainers"))):
         if any(port.get("hostPort") for port in sequence(container.get("ports"))):
             raise Refused(
@@ -189,7 +189,7 @@ def _gang(namespace: str, noted: Mapping[str, str], marked: Mapping[str, str]) -
 
 def _positive(size: int, field: str) -> int:
     if not 1 <= size <= 10_000:
-        raise Refused(f"{field}: {size} is no size of a gang; it is from 1 to 10000", field=field)
+        raise Refused(f"{field}: {size} is not a size of a gang; give 1 to 10000", field=field)
     return size
 
 

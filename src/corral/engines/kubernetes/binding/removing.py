@@ -31,5 +31,5 @@ def remove_unless_taken(cluster: Cluster, ref: PodRef, marks: BoundMarks, timeou
     version = None if bound else str(item["metadata"].get("resourceVersion") or "")
     left_s = until_s - uptime_s()
     if left_s <= 0:
-        raise ClusterUnreachable(f"pod {ref} is not deleted: to look at it took the {timeout_s:.1f} s that there were")
+        raise ClusterUnreachable(f"pod {ref} is not deleted: reading it took the {timeout_s:.1f} s allowed")
     cluster.delete(PODS, ref.name, ref.namespace, uid=ref.uid, version=version, timeout_s=left_s)

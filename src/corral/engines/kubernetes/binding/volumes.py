@@ -48,5 +48,5 @@ def volume_refusal(volume: Json) -> str | None:
     """Why a pod that uses this PersistentVolume cannot be served; None if every node reaches it."""
     if mapping(mapping(volume.get("spec")).get("nodeAffinity")).get("required"):
         name = str(mapping(volume.get("metadata")).get("name"))
-        return f"volumes: the volume {name:.80} is on some nodes alone; {HOW}"
+        return f"volumes: the volume {name:.80} is available on some nodes only; {HOW}"
     return None

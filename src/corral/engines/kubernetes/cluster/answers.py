@@ -33,7 +33,7 @@ def error_of(answer: Response, asked: str) -> CorralError:
         asked: the request in words, as in "create pods".
     """
     status = status_of(answer.body)
-    said = str(status.get("message") or answer.body[:200].decode("utf-8", "replace").strip() or "it says no more")
+    said = str(status.get("message") or answer.body[:200].decode("utf-8", "replace").strip() or "no reason given")
     return error_of_status(answer.status, str(status.get("reason") or ""), said, asked, answer.retry_after_s)
 
 

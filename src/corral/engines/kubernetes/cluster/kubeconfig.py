@@ -70,7 +70,7 @@ def find_access(
     if not home.exists():
         raise Refused(
             f"there is no cluster to speak to: no kubeconfig file is named, KUBECONFIG is not set, there is no {home}, "
-            "and this is no pod with a service account; name a file, such as in KUBECONFIG",
+            "and this is not a pod with a service account; name a file, such as in KUBECONFIG",
             field="kubeconfig",
         )
     return read_kubeconfig([home], context)

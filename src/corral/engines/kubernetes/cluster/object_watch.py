@@ -124,7 +124,7 @@ class ObjectWatch:
             failure = self._failure
         if failure is not None:
             raise failure
-        raise ClusterUnreachable(f"{self._cluster} has told nothing of its {self._resource} for {timeout_s:.0f} s")
+        raise ClusterUnreachable(f"{self._cluster} has sent nothing about its {self._resource} for {timeout_s:.0f} s")
 
     def _follow(self) -> None:
         while not self._stopping.is_set():

@@ -94,9 +94,9 @@ def _why_it_has_not_begun(pod: LaunchedPod, warning: str | None) -> str:
     words = f"({pod.waiting}{f': {pod.waiting_message}' if pod.waiting_message else ''})"
     match in_trouble(pod):
         case "image":
-            return f"its image cannot be pulled {words}; the job fails when that has been so for two minutes"
+            return f"its image cannot be pulled {words}; the job fails if this lasts two minutes"
         case "container":
-            return f"its container cannot be made {words}; the job fails when that has been so for two minutes"
+            return f"its container cannot be made {words}; the job fails if this lasts two minutes"
         case "place":
             return f"the cluster's scheduler refuses its node: {pod.unschedulable}"
     found = "its container is being made" if pod.waiting else f"node {pod.node} has not taken its pod yet"
@@ -157,7 +157,7 @@ def _why_the_cluster_ended_it(pod: LaunchedPod) -> str:
         return f"its pod on {pod.node} has ended ({pod.reason}{words})"
     if pod.deleted_at is not None:
         return f"its pod {pod.namespace}/{pod.name} was deleted, and not by Corral"
-    return f"node {pod.node} lost its pod, and nobody knows how it ended ({pod.ended_reason or 'no exit code'})"
+    return f"node {pod.node} lost its pod, and its end is unknown ({pod.ended_reason or 'no exit code'})"
 
 
 def _why_it_never_ran(pod: LaunchedPod) -> str:

@@ -180,7 +180,7 @@ def _check_keys(given: Mapping[str, Any], known: frozenset[str], at: str) -> Non
     for key in sorted(given.keys() - known, key=str):
         instead = INSTEAD.get(key)
         what = f"use {instead} in place of it" if instead else nearest(key, known)
-        raise Refused(f"{FIELD}: {at}{key!s:.60} is not for a template to decide; {what}", field=FIELD)
+        raise Refused(f"{FIELD}: {at}{key!s:.60} cannot be set by a template; {what}", field=FIELD)
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:

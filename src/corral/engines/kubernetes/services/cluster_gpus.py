@@ -98,7 +98,7 @@ class ClusterGpus:
 
 
 def list_gpus(cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE) -> ClusterGpus:
-    """Everything, listed and measured now. Raises MissingRight if nodes or pods may not be listed."""
+    """List all nodes and pods and read their GPUs now. Raises MissingRight if nodes or pods may not be listed."""
     nodes = cluster.read_all(NODES, keep_gpu_node, timeout_s=LIST_S)
     pods = cluster.read_all(PODS, keep_gpu_pod, timeout_s=LIST_S)
     return ClusterGpus(nodes, pods, read_gpus(cluster, every_name(nodes), sources, gpu_containers(pods)))

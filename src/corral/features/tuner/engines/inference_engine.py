@@ -93,7 +93,9 @@ class InferenceEngine:
         for larger, smaller in self.multiples:
             whole, part = named.get(larger, 1), named.get(smaller, 1)
             if type(whole) is type(part) is int and part > 1 and whole % part:
-                return f"{self.name} needs {larger} to be a multiple of {smaller}, and {whole} is none of {part}"
+                return (
+                    f"{self.name} needs {larger} to be a multiple of {smaller}, and {whole} is not a multiple of {part}"
+                )
         return None
 
     def is_default(self, parameters: Mapping[str, Any]) -> bool:

@@ -108,7 +108,7 @@ class AutotunerPreset:
 
 @dataclass(frozen=True, slots=True)
 class AutotunerCatalog:
-    """What tasks may name: presets, and of each inference server the flags that are known of it."""
+    """The names that tasks may use: presets, and the known flags of each inference server."""
 
     presets: tuple[AutotunerPreset, ...]
     flags: Mapping[str, tuple[str, ...]]
@@ -200,7 +200,7 @@ class AutotunerHealth:
 
 @dataclass(frozen=True, slots=True)
 class AutotunerSystem:
-    """What this server is."""
+    """A description of this server."""
 
     app_name: str
     version: str

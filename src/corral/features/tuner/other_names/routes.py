@@ -43,7 +43,7 @@ async def tasks(request: Request, context: RequestContext) -> Response:
 @router.post("/tasks")
 @router.post("/tasks/", takes=Body(TuningSpec), answers=gives(AutotunerTask, status=201))
 async def create(request: Request, context: RequestContext) -> Response:
-    """Write down a task. What it does not say: `deployment_mode` docker, `gpu_wait_timeout_s` 300."""
+    """Store a task. Defaults: `deployment_mode` docker, `gpu_wait_timeout_s` 300."""
     spec = from_plain(TuningSpec, with_defaults(await read_object(request)))
     created = partial(context.of(TaskAccess).create, spec, context.caller)
     return await answer(_task_after, context.of(TaskAccess), created, context.caller, status=201)
@@ -57,7 +57,7 @@ async def task_by_name(request: Request, context: RequestContext, task_name: str
 
 @router.get("/tasks/{task_id}", answers=gives(AutotunerTask))
 async def task(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Tell of a task, with what it asks for."""
+    """Show a task with its configuration."""
     return await answer(_task, context.of(TaskAccess), task_id, context.caller)
 
 
@@ -77,14 +77,14 @@ async def describe_task(request: Request, context: RequestContext, task_id: str)
 
 @router.delete("/tasks/{task_id}", answers=gives_nothing("The task is gone."))
 async def delete(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Forget a task that does not run, and its experiments."""
+    """Delete a task that does not run, and its experiments."""
     await on_worker(context.of(TaskAccess).delete, task_id, context.caller)
     return Response(status_code=204)
 
 
 @router.post("/tasks/{task_id}/start", answers=gives(AutotunerTask))
 async def start(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Have a task begin. One that failed or was cancelled goes on where it was."""
+    """Start a task. A task that failed or was cancelled continues where it was."""
     return await _acted(context, task_id, context.of(TaskAccess).start)
 
 
@@ -96,13 +96,13 @@ async def cancel(request: Request, context: RequestContext, task_id: str) -> Res
 
 @router.post("/tasks/{task_id}/restart", answers=gives(AutotunerTask))
 async def restart(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Forget the experiments of a task that does not run, and begin anew."""
+    """Delete the experiments of a task that does not run, and start it again."""
     return await _acted(context, task_id, context.of(TaskAccess).restart)
 
 
 @router.post("/tasks/{task_id}/clear", answers=gives(AutotunerTask))
 async def clear(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Forget the experiments of a task that does not run."""
+    """Delete the experiments of a task that does not run."""
     return await _acted(context, task_id, context.of(TaskAccess).clear)
 
 

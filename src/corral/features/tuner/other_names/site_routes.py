@@ -65,7 +65,7 @@ async def runtime_parameters(request: Request, context: RequestContext, runtime:
 
 @router.get("/dashboard/gpu-status", answers=gives(AutotunerGpus))
 async def gpu_status(request: Request, context: RequestContext) -> Response:
-    """List the GPUs with what they are like now."""
+    """List the GPUs with their present readings."""
     return await _of_gpus(request, context.service.queries.devices, _gpus)
 
 
@@ -83,7 +83,7 @@ async def health(request: Request, context: RequestContext) -> Response:
 
 @router.get("/system/info", answers=gives(AutotunerSystem))
 async def info(request: Request, context: RequestContext) -> Response:
-    """Tell what this server is."""
+    """Describe this server."""
 
     def told(known: AutotunerCatalog) -> AutotunerSystem:
         return AutotunerSystem("Corral", corral.__version__, DeploymentMode.DOCKER, tuple(known.flags), "UTC")

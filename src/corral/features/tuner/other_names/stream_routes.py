@@ -65,7 +65,7 @@ async def experiment_socket(websocket: WebSocket, experiment_id: str) -> None:
 @router.get("/tasks/{task_id}/logs", query=TaskLogQuery,
             answers=gives_log("application/json", _LOGS))  # fmt: skip
 async def logs(request: Request, context: RequestContext, task_id: str) -> Response:
-    """Tell what happened to a task and its experiments, a line each. With `follow`, until nothing of it runs."""
+    """Send the events of a task and its experiments, a line each; with `follow` until the task no longer runs."""
     if read_query(request, TaskLogQuery).follow:
         return await followed_task_log(request, context.caller, task_id)
     lines = await on_worker(task_log, context.offers, task_id, context.caller)
@@ -75,7 +75,7 @@ async def logs(request: Request, context: RequestContext, task_id: str) -> Respo
 @router.get("/tasks/{task_id}/experiments/{number}/logs", query=TaskLogQuery,
             answers=gives_log("application/json", _LOGS))  # fmt: skip
 async def experiment_logs(request: Request, context: RequestContext, task_id: str, number: str) -> Response:
-    """Send what the server of an experiment wrote: the end of it, or with `follow` all until its job has ended."""
+    """Send the output of the server of an experiment: its end, or with `follow` all of it until its job has ended."""
     follow = read_query(request, TaskLogQuery).follow
     row = await on_worker(context.of(ExperimentAccess).of_number, task_id, number, context.caller)
     job_id = _job_of(row)

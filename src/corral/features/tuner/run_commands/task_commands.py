@@ -113,14 +113,14 @@ def cancel(given: commands.TasksCancelCommand) -> None:
                 write_lines(f"task {given.task_id} is cancelled; {count_of(len(alive), 'experiment')} still stop")
                 return
             time.sleep(_LOOK_S)
-    write_lines(f"task {given.task_id} is cancelled, and nothing of it runs")
+    write_lines(f"task {given.task_id} is cancelled, and no experiment of it runs")
 
 
 def restart(given: commands.TasksRestartCommand) -> None:
     """Run `corral tasks restart`."""
     with Client() as client:
         client.tasks.restart(given.task_id)
-    write_lines(f"task {given.task_id} begins anew")
+    write_lines(f"task {given.task_id} starts again")
 
 
 def clear(given: commands.TasksClearCommand) -> None:
@@ -183,7 +183,7 @@ def _front_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
         table.add(str(one.experiment_id), *front_figures(detail, one), parameters_in_words(one))
     return [
         "",
-        "  no other experiment is better in everything than these:",
+        "  no other experiment is better in every figure than these:",
         *(f"  {line}" for line in table.lines(indent=2)),
     ]
 

@@ -83,7 +83,9 @@ def follow_task(client: Client, task_id: str) -> TaskDetail:
     known: set[str] = set()
     write_lines("a lower score is better; throughput is negated")
     if client.tasks.get(task_id).config.optimization.get("strategy") == "racing":
-        said = "racing measures each in part, and the most promising again in whole, as experiments of their own"
+        said = (
+            "racing measures each candidate in part, and the most promising ones again in full, as separate experiments"
+        )
         write_lines(*told(said, room()))
     while True:
         detail = client.tasks.get(task_id)

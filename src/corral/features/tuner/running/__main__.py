@@ -34,7 +34,7 @@ def main(home: str, task_id: str, lock: int) -> int:
     try:
         run_task(partial(Client, home), task_id)
     except BackendFailed as error:
-        logging.getLogger("corral.tuner").warning("task %s: %s; the next tuner goes on", task_id, error)
+        logging.getLogger("corral.tuner").warning("task %s: %s; the next tuner continues", task_id, error)
         # Threads of experiments may wait for a server that is gone.
         os._exit(SERVER_AWAY)
     return 0

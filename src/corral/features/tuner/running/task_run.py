@@ -50,7 +50,7 @@ def run_task(connect: Connect, task_id: str) -> None:
         log.error("task %s: %s", task_id, error)
         _fail(client, task_id, str(error))
     except Exception as error:
-        log.exception("bug in Corral: the tuner of task %s broke", task_id)
+        log.exception("bug in Corral: the tuner of task %s failed", task_id)
         _fail(client, task_id, f"this is a bug in Corral: {type(error).__name__}: {error}")
 
 
@@ -156,7 +156,7 @@ class _TaskRun:
             except CorralError:
                 raise
             except Exception as error:
-                log.exception("bug in Corral: experiment %d broke", row.experiment_id)
+                log.exception("bug in Corral: experiment %d failed", row.experiment_id)
                 said = f"this is a bug in Corral: {type(error).__name__}: {error}"
                 client.experiments.change(row.id, status="failed", error_message=said)
 

@@ -196,7 +196,7 @@ def _read_fields(group: str, given: Mapping[str, Any], fields: Sequence[str]) ->
 
 def _presets(field: str, name: str, values: list[Any], group: str, given: Mapping[str, Any]) -> ListedParameter:
     if {"preset", "presets"} <= given.keys():
-        raise Refused(f"{field} stands beside the other of `preset` and `presets`; leave one out", field=field)
+        raise Refused(f"{field} is given with the other of `preset` and `presets`; remove one", field=field)
     known = preset_names(group)
     for value in values:
         if value not in known:

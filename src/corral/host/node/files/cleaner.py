@@ -55,7 +55,7 @@ class Cleaner:
             try:
                 step()
             except CorralError as error:
-                log.warning("what a job left is not cleaned up: %s", error)
+                log.warning("the remains of a job are not cleaned up: %s", error)
 
     def _busy(self) -> bool:
         return time.monotonic() < self._busy_until and self._waiting.qsize() < MOST_WAITING

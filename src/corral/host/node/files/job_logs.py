@@ -48,7 +48,7 @@ class JobLogs:
         """
         path = self._path(job_id, rank)
         if not 0 <= offset <= _LAST_BYTE:
-            raise Refused(f"a log has no byte {offset!s:.40}; from 0 on there are some", field="offset")
+            raise Refused(f"a log has no byte {offset!s:.40}; count from 0", field="offset")
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -89,7 +89,7 @@ class JobLogs:
             if size is not None:
                 mark_end(str(path), self._now(), size)
         except OSError as error:
-            log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
+            log.warning("the log of job %s could not get a note: %s", job_id, error.strerror)
 
     def tell(self, job_id: str, lines: Sequence[str], owner: tuple[int, int] | None, *, rank: int = 0) -> None:
         """Write lines to the end of a member's log, which is made for `owner` (uid, gid) if it is missing."""
@@ -97,7 +97,7 @@ class JobLogs:
         try:
             mark_end(str(path), self._now(), _append_lines(str(path), lines, owner))
         except OSError as error:
-            log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
+            log.warning("the log of job %s could not get a note: %s", job_id, error.strerror)
 
     def own(self, job_id: str, rank: int, mark: str) -> None:
         """Make a member's log that of this job (`log_mark`): another job's log under its name is moved aside.

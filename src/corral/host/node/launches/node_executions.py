@@ -45,7 +45,7 @@ class NodeExecutions:
             if exec_id in self._known:
                 return
             if len(self._known) >= MOST:
-                raise BackendFailed(f"{MOST} commands run inside jobs on this node, which is the most; try again later")
+                raise BackendFailed(f"{MOST} commands run inside jobs on this node, the limit; try again later")
             self._known[exec_id], self._heard_at[exec_id] = None, time.monotonic()
         try:
             with self._doors[hash(launch_id) % MOST]:

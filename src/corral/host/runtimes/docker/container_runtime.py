@@ -128,7 +128,7 @@ class DockerRuntime:
         )
 
     def stop(self, launch_id: str) -> None:
-        """The container's stop signal, the grace, SIGKILL."""
+        """Send the container its stop signal and, after the grace, SIGKILL."""
         self._runners.stop(_runner(launch_id))
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:

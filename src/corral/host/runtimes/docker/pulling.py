@@ -97,9 +97,9 @@ def _refused(image: str, said: str, *, known: bool) -> str:
     one.
     """
     if known:
-        words = f"image {image} cannot be pulled with your credentials for its registry: there is no such, or it is not"
-        return f"{words} for you; check its name and tag, and log in again: docker login ({said})"
-    words = f"image {image} cannot be pulled without credentials: there is no such, or it is private"
+        words = f"image {image} cannot be pulled with your credentials for its registry: it does not exist, or is not"
+        return f"{words} open to you; check its name and tag, and log in again: docker login ({said})"
+    words = f"image {image} cannot be pulled without credentials: it does not exist, or is private"
     return f"{words}; check its name and tag, or log in on the node: docker login ({said})"
 
 

@@ -240,7 +240,7 @@ class Runner:
         """Report once that the daemon does not answer: the state of the container is then unknown."""
         if not self._was_out_of_sight:
             self._was_out_of_sight = True
-            words = f"the Docker daemon does not answer ({why}), so nobody knows how the container is"
+            words = f"the Docker daemon does not answer ({why}), so the state of the container is unknown"
             self._tell_state(RunnerState(waits_for=words, main=self._main, stopped=self._to_stop))
 
     def _write(self, container: str, *, follow: bool) -> None:
@@ -306,7 +306,7 @@ class Runner:
             try:
                 self._records.write_state(state)
             except OSError as error:
-                words = f"corral: cannot write down how far the container is: {error.strerror}"
+                words = f"corral: cannot record the state of the container: {error.strerror}"
                 print(words, file=sys.stderr, flush=True)
         _notify(*self._orders.notify)
 

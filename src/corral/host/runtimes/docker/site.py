@@ -92,7 +92,7 @@ class DockerSite:
         )
         raise Refused(
             f"network: the members of a gang do not reach each other on Docker's network {apart}; {remedy}. "
-            f"What need not talk to each other can be an array: --array",
+            f"Use an array (--array) for processes that need not talk to each other",
             field="network",
         )
 

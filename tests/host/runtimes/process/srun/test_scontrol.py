@@ -28,9 +28,9 @@ def test_it_lists_the_nodes_of_a_list_or_of_the_job_a_line_each(scontrol: Path) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["show", "job", "7"], "knows `show hostnames [LIST]` alone; `corral show ID`"),
-        (["update", "jobid=7"], "knows `show hostnames [LIST]` alone"),
-        ([], "knows `show hostnames [LIST]` alone"),
+        (["show", "job", "7"], "knows only `show hostnames [LIST]`; `corral show ID`"),
+        (["update", "jobid=7"], "knows only `show hostnames [LIST]`"),
+        ([], "knows only `show hostnames [LIST]`"),
         (["show", "hostnames", "a[1"], "'a[1' is not a list of nodes"),
         (["show", "hostnames"], "there is no list of nodes"),
     ],

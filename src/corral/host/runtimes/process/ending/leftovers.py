@@ -100,7 +100,7 @@ class LeftoverKiller:
             ):
                 return False
         except OSError as error:
-            log.warning("what launch %s has left cannot be found, and is looked for again: %s", launch_id, error)
+            log.warning("the remains of launch %s cannot be found; the search is repeated: %s", launch_id, error)
             return False
         if left.cgroup:
             cgroup.remove(left.cgroup)

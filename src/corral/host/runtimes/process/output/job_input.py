@@ -34,5 +34,5 @@ def read_answer(answer: bytes) -> tuple[int, bool]:
     answer.
     """
     if len(answer) != ANSWER_BYTES or answer[8:] not in (_OPEN, _CLOSED):
-        raise ValueError("what came is no answer of a supervisor")
+        raise ValueError("the answer is not from a supervisor")
     return min(int.from_bytes(answer[:8], "big"), LARGEST_OFFSET), answer[8:] == _OPEN

@@ -82,11 +82,11 @@ class LaunchVerifier:
         return torn(f"its record {self._launches}/{launch_id}/claim {why}")
 
     def trust(self, launch_id: str, claim: Claim) -> None:
-        """This server has made the claim itself."""
+        """Trust this claim from now on, because this server has made it itself."""
         self._trusted[launch_id] = claim
 
     def forget(self, launch_id: str) -> None:
-        """The launch is over, and its record removed."""
+        """Forget the claim of a launch that is over and whose record is removed."""
         self._trusted.pop(launch_id, None)
         self._claimants.pop(launch_id, None)
 

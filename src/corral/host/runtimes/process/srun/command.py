@@ -47,7 +47,7 @@ def main(words: list[str]) -> NoReturn:
         if options.chdir is not None:
             os.chdir(options.chdir)
         if options.passed_over:
-            _say(f"passed over: {', '.join(options.passed_over)}")
+            _say(f"ignored: {', '.join(options.passed_over)}")
         code = JobStep(options, nodes, tasks).run()
     except BadUsage as error:
         _say(str(error))

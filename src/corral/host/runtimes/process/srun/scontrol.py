@@ -8,7 +8,7 @@ from corral.core.model.devices.host_list import expand_hosts
 from corral.core.model.errors import Refused
 
 _OTHERWISE = (
-    "this is Corral's scontrol, which knows `show hostnames [LIST]` alone; `corral show ID` tells about a job, "
+    "this is Corral's scontrol, which knows only `show hostnames [LIST]`; `corral show ID` tells about a job, "
     "`corral nodes` about nodes, and `corral update`, `hold`, `release` and `requeue` change jobs"
 )
 
