@@ -33,7 +33,6 @@ DECLARED = {
 TO_BECOME_SMALLER = {
     "api/connections/peer.py": {"PeerProtocol"},
     "api/events/event_feed.py": {"EventFeed"},
-    "api/routing.py": {"AppState"},
     "app/server.py": {"Server"},
     "core/control/querying/queries.py": {"Queries"},
     "core/control/service.py": {"Service"},

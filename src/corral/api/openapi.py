@@ -37,7 +37,7 @@ _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 
 
 def describe(tables: Iterable[RouteTable], of_features: Iterable[types.ModuleType]) -> dict[str, Any]:
-    """The OpenAPI description of these routes. `of_features` are modules with bodies of requests and answers."""
+    """The OpenAPI description of these routes. `of_features` are modules `bodies` and `answers`."""
     paths: dict[str, dict[str, Any]] = {}
     taken: set[type[Any]] = set()
     for table in tables:
@@ -104,10 +104,12 @@ def _query_parameters(cls: type[Any]) -> list[dict[str, Any]]:
 def _schemas(taken: Iterable[type[Any]], of_features: Iterable[types.ModuleType]) -> dict[str, Any]:
     """The schemas of all rows and requests. The classes of `taken`, and the classes in them, allow no other fields."""
     modules = [import_module(found.name) for found in iter_modules(answers.__path__, f"{answers.__name__}.")]
-    modules += of_features
+    bodies = [shapes, tuning_shapes]
+    for module in of_features:
+        (modules if module.__name__.endswith(".answers") else bodies).append(module)
     answered = [cls for module in modules for cls in _defined_in(module)]
     requested: list[type[Any]] = [Submission, JobChoice, JobUpdate, TuningSpec, ExperimentChange]
-    classes = [*requested, *_defined_in(shapes), *_defined_in(tuning_shapes), *answered]
+    classes = [*requested, *(cls for module in bodies for cls in _defined_in(module)), *answered]
     inputs = (TypeAdapter[Any](cls) for cls in classes)
     _, described = TypeAdapter.json_schemas(
         [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{SCHEMAS}{{model}}"

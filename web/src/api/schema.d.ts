@@ -3790,26 +3790,14 @@ export interface components {
          *     run), or `from` and `to` (Unix seconds; up to now by default), and which series; all where none is named.
          */
         HistoryQuery: {
-            /**
-             * From
-             * @default null
-             */
-            from?: number | null;
-            /**
-             * Range
-             * @default null
-             */
-            range?: string | null;
-            /**
-             * Series
-             * @default []
-             */
-            series?: string[];
-            /**
-             * To
-             * @default null
-             */
-            to?: number | null;
+            /** From */
+            from: number | null;
+            /** Range */
+            range: string | null;
+            /** Series */
+            series: string[];
+            /** To */
+            to: number | null;
         };
         /**
          * HolderRow
@@ -4385,23 +4373,13 @@ export interface components {
          *     (Unix seconds; up to now by default); and a row for each user, project, queue, node or means of sharing, if any.
          */
         KpiQuery: {
-            /** @default null */
-            by?: components["schemas"]["KpiBy"] | null;
-            /**
-             * From
-             * @default null
-             */
-            from?: number | null;
-            /**
-             * Range
-             * @default null
-             */
-            range?: string | null;
-            /**
-             * To
-             * @default null
-             */
-            to?: number | null;
+            by: components["schemas"]["KpiBy"] | null;
+            /** From */
+            from: number | null;
+            /** Range */
+            range: string | null;
+            /** To */
+            to: number | null;
         };
         /**
          * KpiRow
@@ -5328,23 +5306,12 @@ export interface components {
          *     by default the last week).
          */
         ReportQuery: {
-            /**
-             * By
-             * @default [
-             *       "user"
-             *     ]
-             */
-            by?: components["schemas"]["ReportBy"][];
-            /**
-             * Since
-             * @default null
-             */
-            since?: number | null;
-            /**
-             * Until
-             * @default null
-             */
-            until?: number | null;
+            /** By */
+            by: components["schemas"]["ReportBy"][];
+            /** Since */
+            since: number | null;
+            /** Until */
+            until: number | null;
         };
         /**
          * ReportRow
@@ -6492,18 +6459,11 @@ export interface components {
          * @description The key to add up by, and the period (Unix seconds; by default the last week).
          */
         UsageQuery: {
-            /** @default user */
-            by?: components["schemas"]["UsageBy"];
-            /**
-             * Since
-             * @default null
-             */
-            since?: number | null;
-            /**
-             * Until
-             * @default null
-             */
-            until?: number | null;
+            by: components["schemas"]["UsageBy"];
+            /** Since */
+            since: number | null;
+            /** Until */
+            until: number | null;
         };
         /**
          * UsageRow
@@ -6623,16 +6583,10 @@ export interface components {
          * @description The period (Unix seconds; by default the last week).
          */
         WasteQuery: {
-            /**
-             * Since
-             * @default null
-             */
-            since?: number | null;
-            /**
-             * Until
-             * @default null
-             */
-            until?: number | null;
+            /** Since */
+            since: number | null;
+            /** Until */
+            until: number | null;
         };
         /**
          * WasteRow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import DeclaredCommand, DeclaredOptions, choice, flag, text, whole
+from corral.cli.declaring import DeclaredCommand, DeclaredOptions, flag, text, whole
 
 
 class CheckFlags(DeclaredOptions):
@@ -68,86 +68,4 @@ class EstimateCommand(
         "--context", metavar="TOKENS", help="Context length: 8192, 32k.  [default: the model's maximum]"
     )
     batch: int = whole("--batch", metavar="N", help="Sequences at a time.", default=1, least=1)
-    json: bool = flag("--json", help="Print JSON.")
-
-
-class UsageCommand(
-    DeclaredCommand,
-    runs="reports.usage.usage",
-    examples=(
-        "corral usage --by project --since 30d",
-        "corral usage --from 2026-01 --by month,user --format csv",
-    ),
-):
-    """Show GPU-hours used, and how well the shares were enforced.
-
-    Half a GPU for two hours is one GPU-hour. "enforced": jobs could not use more than their share. "guarded" memory:
-    jobs that used more were stopped. "advisory": nothing kept jobs to their share. LOST are hours of jobs that were
-    stopped to make room for others. Months are those of this machine's time zone.
-    """
-
-    by: str = text(
-        "--by", metavar="KEYS", help="Add up by user, project or queue, by month, or by month,user.", default="user"
-    )
-    since: str | None = text("--since", metavar="TIME", help="How far back: 12h.  [default: 7d]")
-    begin: str | None = text("--from", metavar="WHEN", help="From then on: 2026-10, 2026-10-01, 2026-10-01T08:00.")
-    until: str | None = text("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
-    form: str = choice("--format", help="table, json or csv.", choices=("table", "json", "csv"), default="table")
-    json: bool = flag("--json", help="Print JSON.")
-
-
-class ReportCommand(
-    DeclaredCommand,
-    runs="reports.report.report",
-    examples=(
-        "corral report --by project,user --since 30d",
-        "corral report --by model --from 2026-10 --format html > use.html",
-        "corral report --by hour,weekday",
-        "corral report --waste",
-    ),
-):
-    """Show what was made of granted GPUs, and what it cost.
-
-    Half a GPU for two hours is one GPU-hour. USED: the utilization was at least 5 %; IDLE: it was less; UNMETERED: it
-    was not measured. WASTED: attempts that failed or were lost, and what jobs lost that had to make room.
-    Hours and weekdays are those of the server's time zone. Prices are set in the site's settings.
-    """
-
-    by: str = text(
-        "--by",
-        metavar="KEYS",
-        help="Of user, project, queue, job, model, node, hour, weekday: user,project.",
-        default="user",
-    )
-    since: str | None = text("--since", metavar="TIME", help="How far back: 12h.  [default: 7d]")
-    begin: str | None = text("--from", metavar="WHEN", help="From then on: 2026-10, 2026-10-01, 2026-10-01T08:00.")
-    until: str | None = text("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
-    waste: bool = flag("--waste", help="List jobs that did not use all they had, and what would have done.")
-    form: str = choice(
-        "--format", help="table, csv, json or html.", choices=("table", "csv", "json", "html"), default="table"
-    )
-    json: bool = flag("--json", help="Print JSON.")
-
-
-class KpisCommand(
-    DeclaredCommand,
-    runs="reports.kpis.kpis",
-    examples=(
-        "corral kpis",
-        "corral kpis --by user --since 7d",
-        "corral kpis --from 2026-10 --by means",
-    ),
-):
-    """Show key figures: use of GPUs, how jobs fared, health.
-
-    Without --by each has its formula. With it: GPU and MEM are mean utilization and memory in percent, USED the part of
-    granted GPU time in which the GPU was used, JOBS/H how many ended per hour; TAKE, WAIT and START how long jobs took
-    from submission to end, waited, and from decision to start; TEMP and POWER are of one GPU, ERR the part of jobs that
-    failed, HW failures of hardware.
-    """
-
-    by: str | None = text("--by", metavar="KEY", help="A row for each user, project, queue, node or means.")
-    since: str | None = text("--since", metavar="TIME", help="How far back: 12h.  [default: 24h]")
-    begin: str | None = text("--from", metavar="WHEN", help="From then on: 2026-10, 2026-10-01, 2026-10-01T08:00.")
-    until: str | None = text("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
     json: bool = flag("--json", help="Print JSON.")

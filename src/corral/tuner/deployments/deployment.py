@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from corral.client import Client
-from corral.core.model.answers.history import JobGpuHistory
 from corral.core.model.answers.tuning import ExperimentRow
 from corral.core.model.tuning.tuning_spec import TuningSpec
+from corral.features.history.answers import JobGpuHistory
 from corral.tuner.inference_engine import InferenceEngine
 from corral.tuner.search.trial import FailedStep
 

@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from corral.core.model.answers.history import JobGpuHistory
 from corral.core.model.answers.tuning import ExperimentRow
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
 from corral.core.model.tuning.tuning_spec import TuningSpec
+from corral.features.history.answers import JobGpuHistory
 from corral.tuner.deployments.deployment import (
     Deployed,
     Deployment,

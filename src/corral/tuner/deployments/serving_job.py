@@ -11,7 +11,6 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from corral.client import Client
-from corral.core.model.answers.history import JobGpuHistory
 from corral.core.model.answers.job_details import JobDetail
 from corral.core.model.answers.tuning import ExperimentRow
 from corral.core.model.errors import Conflict, Forbidden, Refused
@@ -20,6 +19,7 @@ from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.exit_code import exit_code_in_words
 from corral.core.model.tuning.tuning_spec import TuningSpec
+from corral.features.history.answers import JobGpuHistory
 from corral.tuner.deployments.deployment import (
     LOOK_S,
     Deployed,
