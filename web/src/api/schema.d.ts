@@ -2222,8 +2222,11 @@ export interface components {
          * @description Whether to list, besides the alerts that fire, the last that are over.
          */
         AlertsQuery: {
-            /** History */
-            history: boolean;
+            /**
+             * History
+             * @default false
+             */
+            history?: boolean;
         };
         /**
          * AllocMap
@@ -3790,14 +3793,26 @@ export interface components {
          *     run), or `from` and `to` (Unix seconds; up to now by default), and which series; all where none is named.
          */
         HistoryQuery: {
-            /** From */
-            from: number | null;
-            /** Range */
-            range: string | null;
-            /** Series */
-            series: string[];
-            /** To */
-            to: number | null;
+            /**
+             * From
+             * @default null
+             */
+            from?: number | null;
+            /**
+             * Range
+             * @default null
+             */
+            range?: string | null;
+            /**
+             * Series
+             * @default []
+             */
+            series?: string[];
+            /**
+             * To
+             * @default null
+             */
+            to?: number | null;
         };
         /**
          * HolderRow
@@ -4373,13 +4388,23 @@ export interface components {
          *     (Unix seconds; up to now by default); and a row for each user, project, queue, node or means of sharing, if any.
          */
         KpiQuery: {
-            by: components["schemas"]["KpiBy"] | null;
-            /** From */
-            from: number | null;
-            /** Range */
-            range: string | null;
-            /** To */
-            to: number | null;
+            /** @default null */
+            by?: components["schemas"]["KpiBy"] | null;
+            /**
+             * From
+             * @default null
+             */
+            from?: number | null;
+            /**
+             * Range
+             * @default null
+             */
+            range?: string | null;
+            /**
+             * To
+             * @default null
+             */
+            to?: number | null;
         };
         /**
          * KpiRow
@@ -4714,8 +4739,11 @@ export interface components {
             duration_s: number;
             /** Match */
             match: string;
-            /** Reason */
-            reason: string;
+            /**
+             * Reason
+             * @default
+             */
+            reason?: string;
         };
         /**
          * NewToken
@@ -5306,12 +5334,23 @@ export interface components {
          *     by default the last week).
          */
         ReportQuery: {
-            /** By */
-            by: components["schemas"]["ReportBy"][];
-            /** Since */
-            since: number | null;
-            /** Until */
-            until: number | null;
+            /**
+             * By
+             * @default [
+             *       "user"
+             *     ]
+             */
+            by?: components["schemas"]["ReportBy"][];
+            /**
+             * Since
+             * @default null
+             */
+            since?: number | null;
+            /**
+             * Until
+             * @default null
+             */
+            until?: number | null;
         };
         /**
          * ReportRow
@@ -6459,11 +6498,18 @@ export interface components {
          * @description The key to add up by, and the period (Unix seconds; by default the last week).
          */
         UsageQuery: {
-            by: components["schemas"]["UsageBy"];
-            /** Since */
-            since: number | null;
-            /** Until */
-            until: number | null;
+            /** @default user */
+            by?: components["schemas"]["UsageBy"];
+            /**
+             * Since
+             * @default null
+             */
+            since?: number | null;
+            /**
+             * Until
+             * @default null
+             */
+            until?: number | null;
         };
         /**
          * UsageRow
@@ -6583,10 +6629,16 @@ export interface components {
          * @description The period (Unix seconds; by default the last week).
          */
         WasteQuery: {
-            /** Since */
-            since: number | null;
-            /** Until */
-            until: number | null;
+            /**
+             * Since
+             * @default null
+             */
+            since?: number | null;
+            /**
+             * Until
+             * @default null
+             */
+            until?: number | null;
         };
         /**
          * WasteRow

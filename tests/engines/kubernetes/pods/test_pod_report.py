@@ -10,7 +10,7 @@ from corral.core.model.runs.launch import LaunchPhase, LaunchReport
 from corral.engines.kubernetes.cluster.objects import time_s
 from corral.engines.kubernetes.pods.manifest import pod_of, tombstone_of
 from corral.engines.kubernetes.pods.names import ENDING, REASON, Names
-from corral.engines.kubernetes.pods.report import IMAGE_TROUBLE_S, UNSCHEDULABLE_S, report, trouble
+from corral.engines.kubernetes.pods.pod_report import IMAGE_TROUBLE_S, UNSCHEDULABLE_S, report, trouble
 from corral.engines.kubernetes.pods.site import PodSite
 from corral.engines.kubernetes.pods.state import LaunchedPod, keep
 from tests.engines.kubernetes.pods.launches import launch_of
