@@ -13,8 +13,6 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from corral.clock import ManualClock
-from corral.core.control.querying.reports import GpuReports
-from corral.core.control.querying.usage import Accounts
 from corral.core.ledger import tables
 from corral.core.ledger.store import open_ledger
 from corral.core.ledger.table_rows import allocation_row, job_row, spec_row
@@ -24,9 +22,11 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
 from corral.core.model.runs.run_history import MeteredHour, ReportBy, UsageBy
 from corral.core.model.view import View
-from corral.history.file import HistoryFile
-from corral.history.meter import Meter
-from corral.history.meter_table import MeterTable
+from corral.features.accounting.accounts import Accounts
+from corral.features.accounting.gpu_reports import GpuReports
+from corral.features.history.recording.file import HistoryFile
+from corral.features.history.recording.meter import Meter
+from corral.features.history.recording.meter_table import MeterTable
 
 JOBS = 100_000
 DEVICES = 64

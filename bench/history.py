@@ -19,18 +19,18 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
 from corral.core.model.view import View, ViewDraft
 from corral.core.ports.monitoring import MonitoredDevice
-from corral.history.asking import HistoryQueries
-from corral.history.file import HistoryFile
-from corral.history.group_use import GroupUseRecorder
-from corral.history.group_use_table import GroupUseTable
-from corral.history.job_blocks import job_blocks_with
-from corral.history.levels import DAY_S, HOUR_S, kept_levels
-from corral.history.merging import blocks_with
-from corral.history.meter import Meter
-from corral.history.meter_table import MeterTable
-from corral.history.readings import JobPart, jobs_key
-from corral.history.recorder import HistoryRecorder
-from corral.history.series import DeviceReadings, readings_of
+from corral.features.history.asking import HistoryQueries
+from corral.features.history.recording.file import HistoryFile
+from corral.features.history.recording.group_use import GroupUseRecorder
+from corral.features.history.recording.group_use_table import GroupUseTable
+from corral.features.history.recording.job_blocks import job_blocks_with
+from corral.features.history.recording.levels import DAY_S, HOUR_S, kept_levels
+from corral.features.history.recording.merging import blocks_with
+from corral.features.history.recording.meter import Meter
+from corral.features.history.recording.meter_table import MeterTable
+from corral.features.history.recording.readings import JobPart, jobs_key
+from corral.features.history.recording.recorder import HistoryRecorder
+from corral.features.history.recording.series import DeviceReadings, readings_of
 
 DEVICES = 8
 MANY_DEVICES = 1000

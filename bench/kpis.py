@@ -13,13 +13,13 @@ from pathlib import Path
 
 from corral.clock import ManualClock
 from corral.core.control.metrics.request_counts import RequestCounts
-from corral.core.control.querying.kpis import KeyFigures
 from corral.core.ledger.store import open_ledger
 from corral.core.model.devices.group_use import POOL, GroupUse, KpiBy
 from corral.core.model.view import View
-from corral.history.file import HistoryFile
-from corral.history.group_use import GroupUseRecorder
-from corral.history.group_use_table import GroupUseTable
+from corral.features.history.key_figures import KeyFigures
+from corral.features.history.recording.file import HistoryFile
+from corral.features.history.recording.group_use import GroupUseRecorder
+from corral.features.history.recording.group_use_table import GroupUseTable
 
 NODES, USERS, JOBS, HOURS = 125, 100, 100_000, 365 * 24
 NOW = 1_700_000_000 // 3600 * 3600

@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from corral.accounting.gpu_hours import usage
 from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
 from corral.core.model.jobs.job import Job, JobSpec
@@ -17,6 +16,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
 from corral.core.model.runs.run_history import UsageBy
 from corral.core.ports.ledger import Decided, JobQuery
+from corral.features.accounting.gpu_hours import usage
 from corral.features.feature_list import slices
 
 CLIENTS = 8

@@ -19,11 +19,11 @@ from corral.api.pages.files import PageFiles
 from corral.client import Client
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
-from corral.history.file import HistoryFile
-from corral.history.levels import DAY_S, HOUR_S, kept_levels
-from corral.history.merging import blocks_with
-from corral.history.readings import device_key
-from corral.history.series import DeviceReadings, readings_of
+from corral.features.history.recording.file import HistoryFile
+from corral.features.history.recording.levels import DAY_S, HOUR_S, kept_levels
+from corral.features.history.recording.merging import blocks_with
+from corral.features.history.recording.readings import device_key
+from corral.features.history.recording.series import DeviceReadings, readings_of
 
 ROUNDS = 5
 MINUTE_S = 60

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corral.api.requests.shapes import JobsQuery, LogQuery, UsageQuery
+from corral.api.requests.shapes import JobsQuery, LogQuery
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import ArraySpec, Submission
+from corral.features.accounting.bodies import UsageQuery
 from tests.api.world import Answer, Served, World, exchange
 
 HUGE = [10**400, -(10**400), 2**63, -(2**63) - 1, 10**30]

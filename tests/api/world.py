@@ -32,10 +32,7 @@ from corral.core.control.metrics.job_counts import JobCounts
 from corral.core.control.metrics.request_counts import RequestCounts
 from corral.core.control.metrics.scrape import Metrics
 from corral.core.control.nodes.node_registry import Nodes
-from corral.core.control.querying.kpis import KeyFigures
 from corral.core.control.querying.replays import Replays
-from corral.core.control.querying.reports import GpuReports
-from corral.core.control.server_history import ServerHistory
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.token_issuer import TokenIssuer
@@ -53,7 +50,7 @@ from corral.features.alerts.alert_access import AlertAccess
 from corral.features.building import BuiltFeatures, CoreDoors
 from corral.features.channels.delivery import Delivery
 from corral.features.feature_list import features, slices
-from corral.history.file import HistoryFile
+from corral.features.history.server_history import ServerHistory
 from corral.host.node.files.job_logs import JobLogs
 from corral.host.node.mock.simulated_node import SimulatedHost, SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
@@ -97,13 +94,6 @@ class World:
         self.ledger: SqlLedger = open_ledger(self.home.ledger_url, slices=slices())
         self.ledger.subscribe(self.ends.on_change)
         self.samples: dict[str, DeviceSample] = {}
-        file, view = HistoryFile(self.home.history_file), self.ledger.view
-        self.history = ServerHistory(
-            file, view, lambda: self.samples, SystemClock(), Settings(sample_interval_s=1.0), failures=Counter()
-        )
-        self.reports = GpuReports(
-            self.ledger, SystemClock(), self.history.meter, prices=(Price(2_000_000),), currency="EUR"
-        )
         devices = tuple(Device(uuid, index, "Mock GPU", 16384) for index, uuid in enumerate(UUIDS))
         self.ledger.observe(
             [NodeObserved(Node("here", devices, 8000, 32768)), *(ConditionObserved(DeviceCondition(u)) for u in UUIDS)]
@@ -116,6 +106,25 @@ class World:
         )
         nodes = {"here": self.node}
         hub, clock = QuietHub(nodes), SystemClock()
+        self.requests = RequestCounts()
+        self.features = BuiltFeatures(
+            features(),
+            CoreDoors(
+                home=self.home,
+                settings=Settings(sample_interval_s=1.0, prices=(Price(2_000_000),), currency="EUR"),
+                clock=clock,
+                ledger=self.ledger,
+                database=self.ledger.database,
+                nodes=Nodes(nodes),
+                telemetry=hub,
+                obstacles=dict,
+                readings=lambda: self.samples,
+                requests=self.requests,
+                failures=Counter(),
+            ),
+        )
+        self.features.applied(Settings())
+        self.history = self.features.offers.of(ServerHistory)
         core = ControlCore(
             self.ledger,
             Nodes(nodes),
@@ -124,25 +133,10 @@ class World:
             settings=Settings(),
             rules=RequestRules(),
             about=self._about,
-            monitoring=self.history.queries.monitoring,
+            monitoring=self.features.monitoring,
+            job_use=self.features.job_use,
         )
         self.service = core.service
-        self.features = BuiltFeatures(
-            features(),
-            CoreDoors(
-                home=self.home,
-                settings=Settings(),
-                clock=clock,
-                ledger=self.ledger,
-                database=self.ledger.database,
-                nodes=Nodes(nodes),
-                telemetry=hub,
-                obstacles=dict,
-                history_stopped=self.history.stopped,
-                failures=Counter(),
-            ),
-        )
-        self.features.applied(Settings())
         self.delivery = self.features.offers.of(Delivery)
         alerts = AlertAccess(self.ledger, clock, lambda: {"hot": 3})
         self.offers = Offers((*self.features.offers, alerts))
@@ -154,11 +148,10 @@ class World:
             stale_after_s=10.0,
             hostname_label="hostname",
             jobs=JobCounts(self.ledger.view()),
-            requests=RequestCounts(),
+            requests=self.requests,
             commits=self.ledger.commits,
             cycles=core.controller.planning_seconds,
             obstacles=dict,
-            history_stopped=self.history.stopped,
             watch_failures={"alerts": 2},
             version="1",
             cluster=lambda: self.cluster_name,
@@ -184,7 +177,6 @@ class World:
             ends=self.ends,
             site_settings=self.site_settings,
             metrics=self.metrics,
-            history=self.history.queries,
             pages=Dashboard(
                 LoopbackListener(self.home.page_port_file, None),
                 SystemClock(),
@@ -192,8 +184,6 @@ class World:
                 proxied_host=proxied_host,
             ),
             events=self.events,
-            reports=self.reports,
-            key_figures=KeyFigures(self.ledger, self.history.group_use, self.metrics.requests, SystemClock()),
             replays=self.replays,
             offers=self.offers,
             notes=self.features.notes,
@@ -211,7 +201,6 @@ class World:
 
     def close(self) -> None:
         self.replays.close()
-        self.history.close()
         self.features.close()
         self.ledger.close()
 

@@ -312,7 +312,8 @@ def test_doctor_finds_nothing_wrong_with_an_empty_home(tmp_path: Path) -> None:
 
 def test_commands_load_neither_rich_nor_the_server(tmp_path: Path) -> None:
     heavy = ["rich", "starlette", "pydantic", "sqlalchemy", "numpy", "asyncio", "yaml", "apprise", "ddsketch"]
-    heavy += [f"corral.{room}" for room in ("accounting", "api", "core.control", "history", "core.ledger")]
+    heavy += [f"corral.{room}" for room in ("api", "core.control", "core.ledger")]
+    heavy += ["corral.features.accounting.report_sums", "corral.features.history.recording"]
     commands = ["ps", "status", "why 1", "submit -- true", "kpis", "report", "alerts", "channels list", "events"]
     code = f"""
 import contextlib, sys
@@ -326,7 +327,8 @@ for command in {commands}:
     assert not loaded, (command, loaded)
     own = dict(
         ps="cli.direct.list_jobs", status="cli.direct.list_devices", why="cli.direct.explain_job",
-        submit="cli.direct.submit_command", kpis="cli.reports.kpis", report="cli.reports.report",
+        submit="cli.direct.submit_command", kpis="features.history.run_commands",
+        report="features.accounting.run_commands",
         alerts="features.alerts.run_commands", channels="features.channels.run_commands", events="cli.site.events",
     )[command.split()[0]]
     assert "corral." + own in sys.modules, command

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from corral.cli.reports.periods import Period, months_of, parse_past
+from corral.cli.periods import Period, months_of, parse_past
 from corral.core.model.errors import Refused
 
 NOW = datetime(2026, 11, 22, 7, 0, tzinfo=UTC).timestamp()

@@ -33,7 +33,7 @@ _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 
 
 def describe(tables: Iterable[RouteTable], of_features: Iterable[types.ModuleType]) -> dict[str, Any]:
-    """The OpenAPI description of these routes. `of_features` are modules with bodies of requests and answers."""
+    """The OpenAPI description of these routes. `of_features` are modules `bodies` and `answers`."""
     paths: dict[str, dict[str, Any]] = {}
     taken: set[type[Any]] = set()
     asked: set[type[Any]] = set()

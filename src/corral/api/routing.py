@@ -19,15 +19,12 @@ from corral.api.requests.user_threads import UserThreads, on_worker
 from corral.api.route_table import ApiRoute
 from corral.core.access.caller import Caller
 from corral.core.control.metrics.scrape import Metrics
-from corral.core.control.querying.kpis import KeyFigures
 from corral.core.control.querying.replays import Replays
-from corral.core.control.querying.reports import GpuReports
 from corral.core.control.service import Service
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.token_issuer import TokenIssuer
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.token import TokenScope
-from corral.history.asking import HistoryQueries
 from corral.wire import to_plain
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -45,11 +42,8 @@ class AppState:
     ends: EndSignal
     site_settings: SiteSettings
     metrics: Metrics
-    history: HistoryQueries
     pages: Dashboard
     events: EventFeed
-    reports: GpuReports
-    key_figures: KeyFigures
     replays: Replays
     offers: Offers
     notes: Callable[[Submission, Caller], Sequence[str]]

@@ -27,10 +27,7 @@ from corral.core.control.metrics.job_counts import JobCounts
 from corral.core.control.metrics.request_counts import RequestCounts
 from corral.core.control.metrics.scrape import Metrics
 from corral.core.control.nodes.node_registry import Nodes
-from corral.core.control.querying.kpis import KeyFigures
 from corral.core.control.querying.replays import Replays
-from corral.core.control.querying.reports import GpuReports
-from corral.core.control.server_history import ServerHistory
 from corral.core.control.site.from_settings import first_view
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.submitting.device_request import request_rules
@@ -48,7 +45,6 @@ from corral.core.ports.node import NodeAgent
 from corral.core.scheduling.policy import Policy, placed_by
 from corral.features.building import BuiltFeatures, CoreDoors
 from corral.features.feature_list import features, slices
-from corral.history.file import HistoryFile
 from corral.host.node.host_engines import find_host_engine
 from corral.host.telemetry.hub import Hub
 from corral.host.telemetry.processes import HostProcesses
@@ -105,10 +101,10 @@ class Server:
         self._skip_numbers(map(job_number, self._engine.on_record()))
         self._hub = self._make_hub()
         self._watch_failures = Counter[str]()
-        self._history = self._make_history()
+        self._requests = RequestCounts()
+        self._features = BuiltFeatures(features(), self._doors())
         self._core = self._make_core(policies)
         self._engine.attend(self._core.pod_jobs)
-        self._features = BuiltFeatures(features(), self._doors())
         self._site = SiteSettings(
             self._ledger,
             settings,
@@ -186,7 +182,7 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
-        for onlooker in (self._replays, self._features, self._history):
+        for onlooker in (self._replays, self._features):
             try:
                 onlooker.close()
             except Exception:
@@ -226,11 +222,6 @@ class Server:
         view, observe, feed = self._ledger.view, self._ledger.observe, self._engine.traits.feed
         return Hub(self._nodes, self._clock, self._settings, view=view, observe=observe, feed=feed)
 
-    def _make_history(self) -> ServerHistory:
-        file, failures = HistoryFile(self._home.history_file), self._watch_failures
-        view, readings = self._ledger.view, self._hub.readings
-        return ServerHistory(file, view, readings, self._clock, self._settings, failures=failures)
-
     def _make_core(self, policies: Mapping[str, Policy]) -> ControlCore:
         return ControlCore(
             self._ledger,
@@ -243,7 +234,8 @@ class Server:
             policies=policies,
             server=HostProcesses().identify(os.getpid()),
             log_path=self._engine.log_path,
-            monitoring=self._history.queries.monitoring,
+            monitoring=self._features.monitoring,
+            job_use=self._features.job_use,
         )
 
     def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
@@ -257,8 +249,6 @@ class Server:
             only_user=None if _by_root() else user_name(os.geteuid()),
         )
         loopback = LoopbackListener(self._home.page_port_file, None if self._tcp is None else self._tcp.loopback_url)
-        metrics = self._make_metrics()
-        prices, currency = self._settings.prices, self._settings.currency
         state = AppState(
             service=self._core.service,
             submitter=Submitter(self._core.service),
@@ -266,12 +256,9 @@ class Server:
             token_issuer=token_issuer,
             ends=self._ends,
             site_settings=self._site,
-            metrics=metrics,
-            history=self._history.queries,
+            metrics=self._make_metrics(),
             pages=Dashboard(loopback, self._clock, proxied_host=self._settings.dashboard_host),
             events=self._make_events(),
-            reports=GpuReports(self._ledger, self._clock, self._history.meter, prices=prices, currency=currency),
-            key_figures=KeyFigures(self._ledger, self._history.group_use, metrics.requests, self._clock),
             replays=self._replays,
             offers=self._features.offers,
             notes=self._features.notes,
@@ -297,11 +284,10 @@ class Server:
             stale_after_s=self._settings.stale_sample_s,
             hostname_label=self._settings.metrics_hostname_label,
             jobs=jobs,
-            requests=RequestCounts(),
+            requests=self._requests,
             commits=self._ledger.commits,
             cycles=self._core.controller.planning_seconds,
             obstacles=lambda: self._core.controller.obstacles,
-            history_stopped=self._history.stopped,
             watch_failures=self._watch_failures,
             version=corral.__version__,
             cluster=lambda: self._site.cluster_name,
@@ -319,7 +305,8 @@ class Server:
             nodes=self._nodes,
             telemetry=self._hub,
             obstacles=lambda: self._core.controller.obstacles,
-            history_stopped=self._history.stopped,
+            readings=self._hub.readings,
+            requests=self._requests,
             failures=self._watch_failures,
         )
 
@@ -328,7 +315,6 @@ class Server:
         return (
             *job_patrols(self._core, self._ledger, self._hub, self._clock, self._settings),
             # These patrols only record and report. Jobs run and start without them.
-            *self._history.patrols,
             *self._features.patrols,
             onlooker("site-remarks", self._site.look_at_nodes, SITE_REMARKS_INTERVAL_S),
             Patrol("ledger-files", self._look_after_ledger, LEDGER_INTERVAL_S),

@@ -69,9 +69,6 @@ GROUPS = {
     "Plan and measure": {
         "check": ("measuring.CheckCommand", "Check whether a command can run on the GPUs here."),
         "estimate": ("measuring.EstimateCommand", "Estimate the GPU memory that a language model needs."),
-        "usage": ("measuring.UsageCommand", "Show GPU-hours used, and how well the shares were enforced."),
-        "report": ("measuring.ReportCommand", "Show how granted GPUs were used, and what they cost."),
-        "kpis": ("measuring.KpisCommand", "Show key figures: use of GPUs, how jobs fared, health."),
         "simulate": ("simulating.SimulateCommand", "Replay recorded or generated jobs with the scheduler's own code."),
     },
     "Learn more": {

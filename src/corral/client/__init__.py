@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from corral.client.connecting.server_home import own_home as own_home
     from corral.client.connecting.transport import NoServer as NoServer
     from corral.client.connecting.transport import UntrustedServer as UntrustedServer
-    from corral.client.history import Groups as Groups
     from corral.client.jobs import Jobs as Jobs
     from corral.core.model.answers.devices import ContainerRow as ContainerRow
     from corral.core.model.answers.devices import DeviceRow as DeviceRow
@@ -49,10 +48,6 @@ if TYPE_CHECKING:
     from corral.core.model.answers.gpu_monitoring import GpuStats as GpuStats
     from corral.core.model.answers.gpu_monitoring import MeasuredRange as MeasuredRange
     from corral.core.model.answers.gpu_monitoring import MeasuredUtilization as MeasuredUtilization
-    from corral.core.model.answers.history import DeviceHistory as DeviceHistory
-    from corral.core.model.answers.history import GroupHistory as GroupHistory
-    from corral.core.model.answers.history import HistoryPoint as HistoryPoint
-    from corral.core.model.answers.history import JobHistory as JobHistory
     from corral.core.model.answers.job_changes import ChangedJobs as ChangedJobs
     from corral.core.model.answers.job_changes import InputProgress as InputProgress
     from corral.core.model.answers.job_changes import UnchangedJob as UnchangedJob
@@ -66,13 +61,6 @@ if TYPE_CHECKING:
     from corral.core.model.answers.job_details import WaitPart as WaitPart
     from corral.core.model.answers.jobs import GrantRow as GrantRow
     from corral.core.model.answers.jobs import JobRow as JobRow
-    from corral.core.model.answers.kpis import Kpi as Kpi
-    from corral.core.model.answers.kpis import KpiRow as KpiRow
-    from corral.core.model.answers.kpis import Kpis as Kpis
-    from corral.core.model.answers.report import Report as Report
-    from corral.core.model.answers.report import ReportRow as ReportRow
-    from corral.core.model.answers.report import Waste as Waste
-    from corral.core.model.answers.report import WasteRow as WasteRow
     from corral.core.model.answers.site import ChangedSetting as ChangedSetting
     from corral.core.model.answers.site import NodeRow as NodeRow
     from corral.core.model.answers.site import QueueRow as QueueRow
@@ -82,13 +70,25 @@ if TYPE_CHECKING:
     from corral.core.model.answers.tokens import MadeToken as MadeToken
     from corral.core.model.answers.tokens import PageLink as PageLink
     from corral.core.model.answers.tokens import TokenRow as TokenRow
-    from corral.core.model.answers.usage import Usage as Usage
-    from corral.core.model.answers.usage import UsageRow as UsageRow
+    from corral.features.accounting.answers import Report as Report
+    from corral.features.accounting.answers import ReportRow as ReportRow
+    from corral.features.accounting.answers import Usage as Usage
+    from corral.features.accounting.answers import UsageRow as UsageRow
+    from corral.features.accounting.answers import Waste as Waste
+    from corral.features.accounting.answers import WasteRow as WasteRow
     from corral.features.alerts.answers import AlertList as AlertList
     from corral.features.alerts.answers import AlertRow as AlertRow
     from corral.features.alerts.answers import SilenceList as SilenceList
     from corral.features.alerts.answers import SilenceRow as SilenceRow
     from corral.features.alerts.client import Alerts as Alerts
+    from corral.features.history.answers import DeviceHistory as DeviceHistory
+    from corral.features.history.answers import GroupHistory as GroupHistory
+    from corral.features.history.answers import HistoryPoint as HistoryPoint
+    from corral.features.history.answers import JobHistory as JobHistory
+    from corral.features.history.answers import Kpi as Kpi
+    from corral.features.history.answers import KpiRow as KpiRow
+    from corral.features.history.answers import Kpis as Kpis
+    from corral.features.history.client import Groups as Groups
 
 __all__ = [
     "Address",
@@ -174,7 +174,7 @@ _LOADED_ON_USE = {
         "Devices",
         "Tokens",
     ),
-    "corral.client.history": ("Groups",),
+    "corral.features.history.client": ("Groups",),
     "corral.client.jobs": ("Jobs",),
     "corral.client.connecting.server_home": ("own_home",),
     "corral.client.connecting.transport": ("NoServer", "UntrustedServer"),
@@ -206,11 +206,14 @@ _LOADED_ON_USE = {
         "MeasuredRange",
         "MeasuredUtilization",
     ),
-    "corral.core.model.answers.history": (
+    "corral.features.history.answers": (
         "DeviceHistory",
         "GroupHistory",
         "HistoryPoint",
         "JobHistory",
+        "Kpi",
+        "KpiRow",
+        "Kpis",
     ),
     "corral.core.model.answers.job_changes": (
         "ChangedJobs",
@@ -231,14 +234,11 @@ _LOADED_ON_USE = {
         "GrantRow",
         "JobRow",
     ),
-    "corral.core.model.answers.kpis": (
-        "Kpi",
-        "KpiRow",
-        "Kpis",
-    ),
-    "corral.core.model.answers.report": (
+    "corral.features.accounting.answers": (
         "Report",
         "ReportRow",
+        "Usage",
+        "UsageRow",
         "Waste",
         "WasteRow",
     ),
@@ -254,10 +254,6 @@ _LOADED_ON_USE = {
         "MadeToken",
         "PageLink",
         "TokenRow",
-    ),
-    "corral.core.model.answers.usage": (
-        "Usage",
-        "UsageRow",
     ),
 }
 """Public names by their module. A command that uses few of them does not load the other modules."""

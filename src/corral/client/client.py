@@ -27,22 +27,21 @@ from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
     from corral.client.cluster import ClusterNodes, Devices, Tokens
-    from corral.client.history import Groups
     from corral.client.jobs import Jobs
     from corral.core.model.answers.devices import MappedDevice
     from corral.core.model.answers.dry_run import DryRun
     from corral.core.model.answers.events import Event
     from corral.core.model.answers.job_details import Explanation, JobDetail
     from corral.core.model.answers.jobs import JobRow
-    from corral.core.model.answers.kpis import Kpis
     from corral.core.model.answers.replays import ReplayResult
-    from corral.core.model.answers.report import Report, Waste
     from corral.core.model.answers.site import QueueRow, ReloadedSettings, ResourceNameRow, ServerInfo
     from corral.core.model.answers.tokens import PageLink
-    from corral.core.model.answers.usage import Usage
     from corral.core.model.jobs.submission import Submission
+    from corral.features.accounting.answers import Report, Usage, Waste
     from corral.features.alerts.client import Alerts
     from corral.features.channels.client import Channels
+    from corral.features.history.answers import Kpis
+    from corral.features.history.client import Groups
     from corral.features.tuner.client import Experiments, TuningTasks
 
 
@@ -102,14 +101,14 @@ class Client:
     @cached_property
     def users(self) -> "Groups":
         """Read the history of users."""
-        from corral.client.history import Groups
+        from corral.features.history.client import Groups
 
         return Groups(self._transport, "users")
 
     @cached_property
     def projects(self) -> "Groups":
         """Read the history of projects."""
-        from corral.client.history import Groups
+        from corral.features.history.client import Groups
 
         return Groups(self._transport, "projects")
 
@@ -249,11 +248,9 @@ class Client:
 
     def usage(self, by: str = "user", *, since: float | None = None, until: float | None = None) -> "Usage":
         """GPU-hours used between two times (Unix seconds; by default the last week), by user, project or queue."""
-        from corral.core.model.answers.usage import Usage
+        from corral.features.accounting.client import read_usage
 
-        return from_answer(
-            Usage, self._transport.get("/usage", by=text(by, "by", "'project'"), **_period(since, until))
-        )
+        return read_usage(self._transport, by, since, until)
 
     def report(
         self, by: str | Sequence[str] = "user", *, since: float | None = None, until: float | None = None
@@ -263,10 +260,9 @@ class Client:
         Hours are used, idle, unmetered or wasted. `by` is one or more of user, project, queue, job, model, node, hour
         and weekday.
         """
-        from corral.core.model.answers.report import Report
+        from corral.features.accounting.client import read_report
 
-        words = ",".join(texts(by, "by", "['user', 'project']"))
-        return from_answer(Report, self._transport.get("/report", by=words, **_period(since, until)))
+        return read_report(self._transport, by, since, until)
 
     def events(self, topics: str | Iterable[str] = (), *, after: int | None = None) -> "Iterator[Event]":
         """The events of `topics` (jobs, devices, alerts, tasks, metrics) as they happen; () is all but metrics.
@@ -294,15 +290,15 @@ class Client:
         `range` is as in histories, "24h" by default; times are Unix seconds. `by` user, project, queue, node or means
         gives a row for each.
         """
-        from corral.client.history import read_kpis
+        from corral.features.history.client import read_kpis
 
         return read_kpis(self._transport, range=range, by=by, since=since, until=until)
 
     def waste(self, *, since: float | None = None, until: float | None = None) -> "Waste":
         """The jobs between two times (Unix seconds; by default the last week) that did not use all their resources."""
-        from corral.core.model.answers.report import Waste
+        from corral.features.accounting.client import read_waste
 
-        return from_answer(Waste, self._transport.get("/waste", **_period(since, until)))
+        return read_waste(self._transport, since, until)
 
     def replay(
         self, policies: str | Sequence[str], *, since: float | None = None, until: float | None = None
@@ -390,13 +386,6 @@ class JobHandle:
         queue: str | None = None,
     ) -> tuple[str, ...]:
         return self._client.jobs.update(self.id, priority=priority, time=time, name=name, queue=queue)
-
-
-def _period(since: float | None, until: float | None) -> dict[str, int | None]:
-    return {
-        name: None if at is None else int(number(at, name, "time.time() - 86400"))
-        for name, at in (("since", since), ("until", until))
-    }
 
 
 def _plain(work: "Sequence[Word] | Submission", options: RequestOptions) -> Any:

@@ -12,9 +12,9 @@ from corral.wire import from_answer
 
 if TYPE_CHECKING:
     from corral.core.model.answers.devices import DeviceRow, SlicePlan
-    from corral.core.model.answers.history import DeviceHistory, GroupHistory
     from corral.core.model.answers.site import NodeRow
     from corral.core.model.answers.tokens import MadeToken, TokenRow
+    from corral.features.history.answers import DeviceHistory, GroupHistory
 
 _UUID = "'GPU-8a6f0000'"
 
@@ -46,8 +46,8 @@ class Devices:
         (Unix seconds). `series` chooses some series, for example "power_w"; () is all. The history of a removed device
         is kept.
         """
-        from corral.client.history import read_history
-        from corral.core.model.answers.history import DeviceHistory
+        from corral.features.history.answers import DeviceHistory
+        from corral.features.history.client import read_history
 
         path = ["devices", text(uuid, "uuid", _UUID)]
         return read_history(self._transport, DeviceHistory, path, range=range, since=since, until=until, series=series)
@@ -100,8 +100,8 @@ class ClusterNodes:
         series: str | Sequence[str] = (),
     ) -> "GroupHistory":
         """The history of a node's devices, as in `Devices.history`: memory and power are sums. A node may be gone."""
-        from corral.client.history import read_history
-        from corral.core.model.answers.history import GroupHistory
+        from corral.features.history.answers import GroupHistory
+        from corral.features.history.client import read_history
 
         path = ["nodes", text(node, "node", "'node1'")]
         return read_history(self._transport, GroupHistory, path, range=range, since=since, until=until, series=series)

@@ -24,10 +24,10 @@ from corral.wire import from_answer
 
 if TYPE_CHECKING:
     from corral.client.inner_process import InnerProcess
-    from corral.core.model.answers.history import JobGpusHistory, JobHistory
     from corral.core.model.answers.job_changes import ChangedJobs, InputProgress
     from corral.core.model.answers.job_details import Explanation, JobDetail
     from corral.core.model.answers.jobs import JobRow
+    from corral.features.history.answers import JobGpusHistory, JobHistory
 
 INPUT_TIMEOUT_S = 40.0
 """The server waits for a job that does not read its input."""
@@ -112,8 +112,8 @@ class Jobs:
 
         Without a range or times, the period is its last run, from start to end. The job may have ended.
         """
-        from corral.client.history import read_history
-        from corral.core.model.answers.history import JobHistory
+        from corral.features.history.answers import JobHistory
+        from corral.features.history.client import read_history
 
         path = ["jobs", one_job_id(job_id)]
         return read_history(self._transport, JobHistory, path, range=range, since=since, until=until, series=series)
@@ -122,8 +122,8 @@ class Jobs:
         self, job_id: JobId, *, since: float | None = None, until: float | None = None
     ) -> "JobGpusHistory":
         """The history of each GPU of its last attempt, between two times (Unix seconds) or over the whole attempt."""
-        from corral.client.history import read_history
-        from corral.core.model.answers.history import JobGpusHistory
+        from corral.features.history.answers import JobGpusHistory
+        from corral.features.history.client import read_history
 
         path = ["jobs", one_job_id(job_id), "gpus"]
         return read_history(self._transport, JobGpusHistory, path, range=None, since=since, until=until, series=())

@@ -10,13 +10,16 @@ from corral.api.offers import Offers
 from corral.clock import Clock
 from corral.config import Settings
 from corral.core.access.caller import Caller
+from corral.core.control.metrics.request_counts import RequestCounts
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.watching.patrol import Patrol
 from corral.core.ledger.database import Database
+from corral.core.model.devices.device import DeviceSample
 from corral.core.model.home import Home
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.slice import LedgerSnapshot
 from corral.core.ports.ledger import Ledger
+from corral.core.ports.monitoring import JobMonitoring, UseOfJob
 from corral.core.ports.telemetry import NodeTelemetry
 from corral.features.feature import Feature
 
@@ -30,7 +33,8 @@ class CoreDoors:
     Attributes:
         database: for the tables that features have of their own.
         obstacles: the reasons that keep jobs from starting, by node.
-        history_stopped: the reason why the history of devices is not written, None while it is.
+        readings: the last sample of each device with readings.
+        requests: counts the requests that were answered.
         failures: counts the rounds of patrols that failed, by patrol.
     """
 
@@ -42,7 +46,8 @@ class CoreDoors:
     nodes: Nodes
     telemetry: NodeTelemetry
     obstacles: Callable[[], Mapping[str, str]]
-    history_stopped: Callable[[], str | None]
+    readings: Callable[[], Mapping[str, DeviceSample]]
+    requests: RequestCounts
     failures: Counter[str]
 
     def patrol(self, name: str, look: Callable[[], None], interval_s: float) -> Patrol:
@@ -62,6 +67,8 @@ class Built:
         metrics: writes its metrics, from a snapshot and the present time.
         about: its fields of `ServerInfo`.
         notes: remarks about a new submission, for its user.
+        monitoring: the figures of one run of a job. One feature has them.
+        job_use: the GPU-hours of a job. One feature adds them up.
         close: ends what it started.
     """
 
@@ -72,6 +79,8 @@ class Built:
     metrics: Callable[[LedgerSnapshot, float], Iterable[str]] | None = None
     about: Callable[[], Mapping[str, Any]] | None = None
     notes: Callable[[Submission, Caller], Sequence[str]] | None = None
+    monitoring: JobMonitoring | None = None
+    job_use: UseOfJob | None = None
     close: Callable[[], object] | None = None
 
 
@@ -90,6 +99,16 @@ class BuiltFeatures:
             self._built[feature.name] = feature.build(core, needed)
         self.offers = Offers(offer for one in self._built.values() for offer in one.offers)
         self.patrols = tuple(patrol for one in self._built.values() for patrol in one.patrols)
+
+    @property
+    def monitoring(self) -> JobMonitoring:
+        """As `Built` has it."""
+        return next(one.monitoring for one in self._built.values() if one.monitoring)
+
+    @property
+    def job_use(self) -> UseOfJob:
+        """As `Built` has it."""
+        return next(one.job_use for one in self._built.values() if one.job_use)
 
     def ready(self) -> None:
         """Let all get ready, before the server decides anything. Raises Refused."""

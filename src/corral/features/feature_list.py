@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from corral.core.model.slice import SliceType
     from corral.features.feature import Feature
 
-NAMES = ("channels", "alerts", "tuner")
+NAMES = ("history", "accounting", "channels", "alerts", "tuner")
 """Each stands behind those that it needs."""
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.core.model.answers.history import HistoryPoint, JobGpuHistory
+from corral.features.history.answers import HistoryPoint, JobGpuHistory
 from corral.features.tuner.measuring.energy import energy_figures, energy_j
 
 

@@ -1,6 +1,6 @@
 """What GPUs were like while an experiment was measured."""
 
-from corral.core.model.answers.history import HistoryPoint, JobGpuHistory
+from corral.features.history.answers import HistoryPoint, JobGpuHistory
 from corral.features.tuner.measuring.gpu_records import monitoring_of_windows, whole_seconds
 
 

@@ -9,8 +9,8 @@ from corral.core.model.runs.launch import job_number
 from corral.core.model.runs.run_history import MeteredHour
 from corral.features.channels.channel_process import Outgoing
 from corral.features.channels.outbox import Outbox, Waiting
-from corral.history.file import Block, HistoryFile
-from corral.history.meter_table import MeterTable
+from corral.features.history.recording.file import Block, HistoryFile
+from corral.features.history.recording.meter_table import MeterTable
 from corral.host.traces.numbers import highest_number
 
 NOW = 1_700_000_000.0

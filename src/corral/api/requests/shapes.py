@@ -16,7 +16,6 @@ from corral.core.model.answers.devices import DeviceRow, MappedDevice
 from corral.core.model.answers.jobs import JobRow
 from corral.core.model.answers.site import NodeRow, QueueRow, ResourceNameRow
 from corral.core.model.answers.tokens import TokenRow
-from corral.core.model.devices.group_use import KpiBy
 from corral.core.model.devices.means import Means
 from corral.core.model.field import Field
 from corral.core.model.jobs import name_pattern
@@ -24,7 +23,6 @@ from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import PRIORITY
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import PID, Submission
-from corral.core.model.runs.run_history import ReportBy, UsageBy
 from corral.core.model.token import TokenScope
 
 MAX_BATCH = 10_000
@@ -148,37 +146,6 @@ class JobsQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageQuery:
-    """The key to add up by, and the period (Unix seconds; by default the last week)."""
-
-    by: UsageBy = UsageBy.USER
-    since: int | None = None
-    until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReportQuery:
-    """The keys to add up by, of user, project, queue, job, model, node, hour and weekday, and the period (Unix seconds;
-    by default the last week)."""
-
-    by: tuple[ReportBy, ...] = (ReportBy.USER,)
-    since: int | None = None
-    until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KpiQuery:
-    """The stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 24h by default), or `from` and `to`
-    (Unix seconds; up to now by default); and a row for each user, project, queue, node or means of sharing, if any.
-    """
-
-    range: str | None = None
-    from_: int | None = None
-    to: int | None = None
-    by: KpiBy | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class NewReplay:
     """The jobs to run again, those of a period (Unix seconds; by default the last week), under one policy or several.
 
@@ -188,26 +155,6 @@ class NewReplay:
     policies: Annotated[tuple[str, ...], Field(shortest=1)]
     since: int | None = None
     until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WasteQuery:
-    """The period (Unix seconds; by default the last week)."""
-
-    since: int | None = None
-    until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryQuery:
-    """The stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 1h by default, and of a job its last
-    run), or `from` and `to` (Unix seconds; up to now by default), and which series; all where none is named.
-    """
-
-    range: str | None = None
-    from_: int | None = None
-    to: int | None = None
-    series: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,12 +166,7 @@ def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
 @router.get("/jobs/{job_id}", answers=gives(JobDetail))
 async def job(request: Request, context: RequestContext, job_id: str) -> Response:
     """Show one job: its request, its devices, its members and its attempts."""
-    state: AppState = request.app.state.corral
-
-    def told() -> JobDetail:
-        return replace(context.service.details.of(job_id), use=state.reports.of_job(job_id))
-
-    return await answer(told)
+    return await answer(context.service.details.of, job_id)
 
 
 @router.get("/jobs/{job_id}/why", answers=gives(Explanation))

@@ -1,4 +1,4 @@
-"""Routes about devices, usage and the server itself."""
+"""Routes about devices and the server itself."""
 
 from typing import Any
 
@@ -14,7 +14,6 @@ from corral.api.route_table import Body, RouteTable
 from corral.api.routing import RequestContext, answer, json_response, read_only
 from corral.core.model.answers.devices import SlicePlan
 from corral.core.model.answers.site import ReloadedSettings, ServerInfo
-from corral.core.model.answers.usage import FairShares, Usage
 from corral.core.model.errors import Refused
 
 router = RouteTable("devices and server")
@@ -76,19 +75,6 @@ async def resource_names(request: Request, context: RequestContext) -> Response:
 async def alloc_map(request: Request, context: RequestContext) -> Response:
     """Tell how much of each device is allocated, and to which jobs."""
     return await answer(lambda: {"devices": context.service.holdings.rows()})
-
-
-@router.get("/usage", query=shapes.UsageQuery, answers=gives(Usage))
-async def usage(request: Request, context: RequestContext) -> Response:
-    """Show the GPU-hours used in a period by each group, and how well shares were enforced."""
-    wanted = read_query(request, shapes.UsageQuery)
-    return await answer(context.service.accounts.usage, wanted.by, since=wanted.since, until=wanted.until)
-
-
-@router.get("/fair-shares", answers=gives(FairShares))
-async def fair_shares(request: Request, context: RequestContext) -> Response:
-    """Show the use of each project and user as the policy `fair-share` counts it to order jobs."""
-    return await answer(context.service.accounts.fair_shares)
 
 
 @graph_router.post("/graphql")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import DeclaredCommand, DeclaredOptions, choice, flag, text, whole
+from corral.cli.declaring import DeclaredCommand, DeclaredOptions, flag, text, whole
 
 
 class CheckFlags(DeclaredOptions):
@@ -69,94 +69,4 @@ class EstimateCommand(
         "--context", metavar="TOKENS", help="Context length: 8192, 32k.  [default: the model's maximum]"
     )
     batch: int = whole("--batch", metavar="N", help="Sequences at a time.", default=1, least=1)
-    json: bool = flag("--json", help="Print JSON.")
-
-
-class UsageCommand(
-    DeclaredCommand,
-    runs="reports.usage.usage",
-    examples=(
-        "corral usage --by project --since 30d",
-        "corral usage --from 2026-01 --by month,user --format csv",
-    ),
-):
-    """Show GPU-hours used, and how well the shares were enforced.
-
-    Half a GPU for two hours is one GPU-hour. "enforced": jobs could not use more than their share. "guarded" memory:
-    jobs that used more were stopped. "advisory": shares were not enforced. LOST: hours of jobs that were stopped to
-    make room for others. Months are those of this machine's time zone.
-    """
-
-    by: str = text(
-        "--by", metavar="KEYS", help="Add up by user, project or queue, by month, or by month,user.", default="user"
-    )
-    since: str | None = text("--since", metavar="TIME", help="Length of the period up to now: 12h.  [default: 7d]")
-    begin: str | None = text(
-        "--from", metavar="WHEN", help="Begin of the period: 2026-10, 2026-10-01, 2026-10-01T08:00."
-    )
-    until: str | None = text("--until", metavar="WHEN", help="End of the period, not included.  [default: now]")
-    form: str = choice("--format", help="table, json or csv.", choices=("table", "json", "csv"), default="table")
-    json: bool = flag("--json", help="Print JSON.")
-
-
-class ReportCommand(
-    DeclaredCommand,
-    runs="reports.report.report",
-    examples=(
-        "corral report --by project,user --since 30d",
-        "corral report --by model --from 2026-10 --format html > use.html",
-        "corral report --by hour,weekday",
-        "corral report --waste",
-    ),
-):
-    """Show how granted GPUs were used, and what they cost.
-
-    Half a GPU for two hours is one GPU-hour. USED: the utilization was at least 5 %; IDLE: it was less; UNMETERED: it
-    was not measured. WASTED: attempts that failed or were lost, and work lost by jobs that had to make room.
-    Hours and weekdays are those of the server's time zone. Prices are set in the site's settings.
-    """
-
-    by: str = text(
-        "--by",
-        metavar="KEYS",
-        help="Group by user, project, queue, job, model, node, hour or weekday; several: user,project.",
-        default="user",
-    )
-    since: str | None = text("--since", metavar="TIME", help="Length of the period up to now: 12h.  [default: 7d]")
-    begin: str | None = text(
-        "--from", metavar="WHEN", help="Begin of the period: 2026-10, 2026-10-01, 2026-10-01T08:00."
-    )
-    until: str | None = text("--until", metavar="WHEN", help="End of the period, not included.  [default: now]")
-    waste: bool = flag(
-        "--waste", help="List jobs that used less than they were granted, and the amount that would have been enough."
-    )
-    form: str = choice(
-        "--format", help="table, csv, json or html.", choices=("table", "csv", "json", "html"), default="table"
-    )
-    json: bool = flag("--json", help="Print JSON.")
-
-
-class KpisCommand(
-    DeclaredCommand,
-    runs="reports.kpis.kpis",
-    examples=(
-        "corral kpis",
-        "corral kpis --by user --since 7d",
-        "corral kpis --from 2026-10 --by means",
-    ),
-):
-    """Show key figures: use of GPUs, how jobs fared, health.
-
-    Without --by each figure is shown with its formula. With --by the columns are: GPU and MEM, mean utilization and
-    memory in percent; USED, part of the granted GPU time in which the GPU was used; JOBS/H, jobs ended per hour;
-    TAKE, time from submission to end; WAIT, time in the queue; START, time from decision to start; TEMP and POWER,
-    of one GPU; ERR, part of the jobs that failed; HW, hardware failures.
-    """
-
-    by: str | None = text("--by", metavar="KEY", help="Group by user, project, queue, node or means of sharing.")
-    since: str | None = text("--since", metavar="TIME", help="Length of the period up to now: 12h.  [default: 24h]")
-    begin: str | None = text(
-        "--from", metavar="WHEN", help="Begin of the period: 2026-10, 2026-10-01, 2026-10-01T08:00."
-    )
-    until: str | None = text("--until", metavar="WHEN", help="End of the period, not included.  [default: now]")
     json: bool = flag("--json", help="Print JSON.")

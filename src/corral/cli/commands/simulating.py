@@ -178,4 +178,4 @@ class SimulateCommand(
     },
     examples=("corral simulate openb --policy corral --json -",),
 ):
-    """Replay recorded or generated jobs with the scheduler's own code."""
+    """Replay recorded or generated jobs with the scheduler's code."""

@@ -66,7 +66,7 @@ def moment(since: str | None) -> float | None:
     """A past moment in Unix seconds. Raises Refused."""
     if since is None:
         return None
-    from corral.cli.reports.periods import parse_past
+    from corral.cli.periods import parse_past
 
     return parse_past(since, time.time(), field="--since")
 

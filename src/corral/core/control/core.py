@@ -47,7 +47,7 @@ from corral.core.model.placing.allocation import Allocation
 from corral.core.model.runs.launch import Launch
 from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
-from corral.core.ports.monitoring import JobMonitoring
+from corral.core.ports.monitoring import JobMonitoring, UseOfJob
 from corral.core.ports.telemetry import NodeTelemetry
 from corral.core.scheduling.forecast import expected_starts
 from corral.core.scheduling.policy import POLICIES, Policy
@@ -87,6 +87,7 @@ class ControlCore:
         server: ProcessIdentity | None = None,
         log_path: LogPath = lambda node, job_id, rank: None,
         monitoring: JobMonitoring = lambda job, allocation, devices: None,
+        job_use: UseOfJob = lambda job_id: None,
     ) -> None:
         """`server` is this server's own process, if processes can be adopted. `log_path` returns the path of a log."""
         self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
@@ -122,7 +123,7 @@ class ControlCore:
         self._logs = logs = MemberLogs(ledger, nodes, clock)
         self._failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
         queries = self._make_queries(planners, rules, about)
-        details = self._make_details(queries, log_path, monitoring)
+        details = self._make_details(queries, log_path, monitoring, job_use)
         self.service = self._make_service(queries, details, settings, rules, server)
         self.pod_jobs = LedgerPodJobs(ledger, self.service, clock, dispatcher.stop)
 
@@ -153,7 +154,9 @@ class ControlCore:
             may_still_run=self.recovery.left_behind.warning,
         )
 
-    def _make_details(self, queries: Queries, log_path: LogPath, monitoring: JobMonitoring) -> JobDetails:
+    def _make_details(
+        self, queries: Queries, log_path: LogPath, monitoring: JobMonitoring, job_use: UseOfJob
+    ) -> JobDetails:
         return JobDetails(
             self._ledger,
             self._clock,
@@ -163,6 +166,7 @@ class ControlCore:
             live=self.dispatcher.attempts.of,
             log_path=log_path,
             monitoring=monitoring,
+            use=job_use,
         )
 
     def _make_service(

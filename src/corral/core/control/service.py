@@ -20,7 +20,6 @@ from corral.core.control.querying.job_details import JobDetails
 from corral.core.control.querying.member_logs import MemberLog, MemberLogs
 from corral.core.control.querying.queries import Queries
 from corral.core.control.querying.queue_rows import QueueListing
-from corral.core.control.querying.usage import Accounts
 from corral.core.control.running.adopted_processes import Adoption, find_process, no_process
 from corral.core.control.running.executions import Executions
 from corral.core.control.running.interaction import Interaction
@@ -61,9 +60,9 @@ class Service:
 
     `queries` answers questions, `holdings` lists the holders of devices, and `queues` the remaining quotas. `details`
     has everything about a job, and `explanations` says why it waits or failed. `changes` cancels, holds and requeues
-    jobs, and `updating` changes their values. `slicing` changes MIG slices, and `adopting` adopts processes. `accounts`
-    reports usage, and `node_cordons` and `device_cordons` keep jobs from starting. `interaction` passes signals and
-    input to jobs, and `executions` runs commands inside them.
+    jobs, and `updating` changes their values. `slicing` changes MIG slices, and `adopting` adopts processes.
+    `node_cordons` and `device_cordons` keep jobs from starting. `interaction` passes signals and input to jobs, and
+    `executions` runs commands inside them.
     """
 
     def __init__(
@@ -103,7 +102,6 @@ class Service:
         self.changes = changes
         self.interaction = interaction
         self.executions = executions
-        self.accounts = Accounts(ledger, clock)
         self._ledger = ledger
         self._nodes = nodes
         self._logs = logs

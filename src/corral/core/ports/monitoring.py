@@ -1,9 +1,10 @@
-"""The history as control needs it: the figures of one run of a job."""
+"""What was measured of a job, as control needs it: the figures of one run, and the GPU-hours of all."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from corral.core.model.answers.gpu_monitoring import GpuMonitoring
+from corral.core.model.answers.job_details import JobUse
 from corral.core.model.jobs.job import Job
 from corral.core.model.placing.allocation import Allocation
 
@@ -18,3 +19,6 @@ class MonitoredDevice(NamedTuple):
 
 JobMonitoring = Callable[[Job, Allocation, Sequence[MonitoredDevice]], GpuMonitoring | None]
 """Returns the figures of a job's allocation on these devices, each once; None if nothing was measured."""
+
+UseOfJob = Callable[[str], JobUse | None]
+"""Returns the GPU-hours of the job of this id; None if it never had a device."""

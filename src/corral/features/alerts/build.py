@@ -12,6 +12,7 @@ from corral.features.alerts.alert_watch import AlertSources, AlertWatch
 from corral.features.alerts.slice import AlertsSlice
 from corral.features.building import Built, CoreDoors
 from corral.features.channels.delivery import Delivery
+from corral.features.history.server_history import ServerHistory
 
 _LEAST_INTERVAL_S = 1.0
 
@@ -23,7 +24,7 @@ def build(core: CoreDoors, offers: Offers) -> Built:
         stale_after_s=core.settings.stale_sample_s,
         obstacles=core.obstacles,
         disk=lambda: disk_usage(core.home.root)[::2],
-        history_stopped=core.history_stopped,
+        history_stopped=offers.of(ServerHistory).stopped,
     )
     watch = AlertWatch(core.ledger, core.clock, sources, offers.of(Delivery))
     interval_s = max(core.settings.sample_interval_s, _LEAST_INTERVAL_S)

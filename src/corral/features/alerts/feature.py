@@ -22,7 +22,7 @@ class AlertsFeature(Feature):
     """Evaluates alert rules, and sends alerts through channels."""
 
     name = "alerts"
-    needs = ("channels",)
+    needs = ("channels", "history")
     commands = (
         (
             "Server and site",

@@ -48,6 +48,7 @@ def details(cluster: Cluster, container: Container | None = None) -> JobDetails:
         monitoring=lambda job, allocation, devices: GpuMonitoring(
             float(allocation.attempt), len(devices), {one.label: GpuStats(one.name) for one in devices}
         ),
+        use=lambda job_id: None,
     )
 
 

@@ -8,8 +8,8 @@ from corral.clock import ManualClock, SystemClock
 from corral.core.control.querying.wall_times import in_wall_time
 from corral.core.model.answers.devices import DeviceRow
 from corral.core.model.answers.jobs import JobRow
-from corral.core.model.answers.usage import Usage, UsageRow
 from corral.core.model.jobs.phase import Phase
+from corral.features.accounting.answers import Usage, UsageRow
 
 
 @pytest.fixture

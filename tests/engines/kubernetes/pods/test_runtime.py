@@ -23,7 +23,7 @@ from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.connection import ResponseStream
 from corral.engines.kubernetes.cluster.errors import ClusterUnreachable, MissingRight, NoSuchObject
 from corral.engines.kubernetes.cluster.resource import EVENTS, NODES, PODS, SERVICES, ResourceType
-from corral.engines.kubernetes.pods import report, runtime, warnings
+from corral.engines.kubernetes.pods import pod_report, runtime, warnings
 from corral.engines.kubernetes.pods.manifest import pod_of, service_of
 from corral.engines.kubernetes.pods.names import ENDING, FINALIZER, REASON
 from corral.engines.kubernetes.pods.site import PodSite
@@ -133,7 +133,7 @@ def test_an_end_that_the_watch_has_not_told_yet_can_be_looked_up(rig: PodRig) ->
 def test_an_image_that_cannot_be_pulled_fails_the_job_with_its_words(
     rig: PodRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "IMAGE_TROUBLE_S", 0.5)
+    monkeypatch.setattr(pod_report, "IMAGE_TROUBLE_S", 0.5)
     launch = changed(rig.launch_of(), container=Container("missing/image:1"))
     rig.runtime.launch(launch)
     end = rig.end_of(launch)
@@ -169,7 +169,7 @@ def test_a_node_whose_gpus_are_taken_sends_the_job_back(rig: PodRig, cluster: Cl
 
 def test_a_claim_that_nobody_can_place_sends_the_job_back(rig: PodRig, monkeypatch: pytest.MonkeyPatch) -> None:
     launch = changed(rig.launch_of(), container=Container("i", (parse_volume("pvc/none:/x"),)))
-    monkeypatch.setattr(report, "UNSCHEDULABLE_S", 0.5)
+    monkeypatch.setattr(pod_report, "UNSCHEDULABLE_S", 0.5)
     rig.runtime.launch(launch)
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no claim none"}
     rig.kubelet.set_status(rig.runtime.namespace, pod_name(rig, launch), {"conditions": [condition]})

@@ -28,7 +28,6 @@ class Metrics:
         hostname_label: the label that names the node of a device.
         cycles: seconds of planning cycles.
         obstacles: the reasons that keep jobs from starting, by node.
-        history_stopped: the reason why the history of devices is not written, None while it is.
         watch_failures: the number of failed rounds of watches, by watch.
         cluster: the site's name for the cluster, None if it has none.
         started_at: the start of the server, Unix seconds.
@@ -45,7 +44,6 @@ class Metrics:
     commits: CommitFigures
     cycles: Histogram
     obstacles: Callable[[], Mapping[str, str]]
-    history_stopped: Callable[[], str | None]
     watch_failures: Mapping[str, int]
     version: str
     cluster: Callable[[], str | None]
@@ -98,12 +96,6 @@ class Metrics:
             "counter",
             "Transactions that the disk did not take.",
             [Row("", commits.failures)],
-        )
-        yield from family(
-            "corral_history_stopped",
-            "gauge",
-            "1 while the history of devices cannot be written, else 0.",
-            [Row("", int(self.history_stopped() is not None))],
         )
         yield from family(
             "corral_watch_failures_total",

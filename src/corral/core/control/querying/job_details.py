@@ -28,7 +28,7 @@ from corral.core.model.runs.attempt import MemberEnd, RecordedAttempt
 from corral.core.model.runs.launch import LaunchPhase, LaunchReport, launch_id
 from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
-from corral.core.ports.monitoring import JobMonitoring, MonitoredDevice
+from corral.core.ports.monitoring import JobMonitoring, MonitoredDevice, UseOfJob
 from corral.core.scheduling.explaining.phrases import need_of
 from corral.wire import to_plain
 
@@ -59,6 +59,7 @@ class JobDetails:
         live: Callable[[str], Attempt | None],
         log_path: LogPath,
         monitoring: JobMonitoring,
+        use: UseOfJob,
     ) -> None:
         """`find` raises NotFound; `row` is a job as `ps` lists it; `live` is the record of a live allocation."""
         self._ledger = ledger
@@ -69,6 +70,7 @@ class JobDetails:
         self._live = live
         self._log_path = log_path
         self._monitoring = monitoring
+        self._use = use
 
     def of(self, job_id: str) -> JobDetail:
         """One job with all its details. Raises NotFound."""
@@ -98,6 +100,7 @@ class JobDetails:
                 history=tuple(self._attempt(job, one) for one in recorded[-MOST_ATTEMPTS:]),
                 gpu_monitoring=None if last is None else self._monitoring(job, last, monitored_devices(view, last)),
                 commands=_commands(facts)[-MOST_COMMANDS:],
+                use=self._use(job.id),
             ),
             self._clock,
         )

@@ -13,8 +13,7 @@ from secrets import token_hex
 
 from corral.clock import Clock
 from corral.core.access.caller import Caller
-from corral.core.control.querying.usage import period_of
-from corral.core.control.querying.wall_times import in_wall_time
+from corral.core.control.querying.wall_times import in_wall_time, period_of
 from corral.core.model.answers.replays import Replay, ReplayChoices, ReplayResult
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, NotFound, Refused
 from corral.core.model.fact import SiteArranged

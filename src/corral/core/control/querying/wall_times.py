@@ -1,12 +1,15 @@
-"""Converts the times in an answer from the clock that the ledger keeps (it never jumps) to the wall clock."""
+"""Converts the times of questions and answers between the ledger's clock, which never jumps, and the wall clock."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from corral.clock import Clock
+from corral.core.model.errors import Refused
 
 T = TypeVar("T")
+
+DEFAULT_PERIOD_S = 7 * 24 * 3600.0
 
 NAMES = frozenset({"expected_start", "since", "until"})
 """Fields that hold a time, in addition to those whose names end in "_at"."""
@@ -18,6 +21,23 @@ def in_wall_time(answer: T, clock: Clock) -> T:
     if clock.shown(now) == now:
         return answer
     return cast(T, _shown(answer, clock))
+
+
+def period_of(clock: Clock, since: float | None, until: float | None) -> tuple[float, float]:
+    """Return a period by the ledger's clock, from a caller's times by the wall clock.
+
+    The default is the week until now. Raises Refused for a period that ends before it begins.
+    """
+    now = clock.now()
+    end = now if until is None else min(clock.taken(until), now)
+    begin = end - DEFAULT_PERIOD_S if since is None else clock.taken(since)
+    if begin >= end:
+        raise Refused(
+            f"since: the period from {begin:.0f} to {end:.0f} is empty; "
+            "give a time (Unix seconds) before now and before `until`",
+            field="since",
+        )
+    return begin, end
 
 
 def _shown(value: Any, clock: Clock) -> Any:

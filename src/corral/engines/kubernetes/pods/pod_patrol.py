@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from corral.core.model.errors import CorralError, NodeUnreachable
-from corral.engines.kubernetes.pods.report import in_trouble, trouble
+from corral.engines.kubernetes.pods.pod_report import in_trouble, trouble
 from corral.engines.kubernetes.pods.runtime import PodRuntime
 from corral.engines.kubernetes.pods.state import LaunchedPod
 

@@ -29,7 +29,7 @@ from corral.engines.kubernetes.pods.manifest import CONTAINER, MASTER_PORT, Json
 from corral.engines.kubernetes.pods.names import ENDING, FINALIZER, REASON, Names
 from corral.engines.kubernetes.pods.own_pods import OwnPods
 from corral.engines.kubernetes.pods.pod_execution import PodExecution
-from corral.engines.kubernetes.pods.report import report
+from corral.engines.kubernetes.pods.pod_report import report
 from corral.engines.kubernetes.pods.site import PodSite
 from corral.engines.kubernetes.pods.state import LaunchedPod
 from corral.engines.kubernetes.pods.warnings import PodWarnings

@@ -11,13 +11,13 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from corral.client import Client
-from corral.core.model.answers.history import JobGpuHistory
 from corral.core.model.answers.job_details import JobDetail
 from corral.core.model.errors import Conflict, Forbidden, Refused
 from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.exit_code import exit_code_in_words
+from corral.features.history.answers import JobGpuHistory
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     LOOK_S,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from corral.core.model.answers.history import JobGpuHistory
+from corral.features.history.answers import JobGpuHistory
 
 _POWER = "power_w"
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from corral.core.model.answers.history import HistoryPoint, JobGpuHistory
 from corral.core.model.answers.job_details import JobDetail
+from corral.features.history.answers import HistoryPoint, JobGpuHistory
 
 _SERIES = {
     "utilization": "utilization_pct",

@@ -1,4 +1,0 @@
-"""Commands that report on use, cost and key figures.
-
-Start with `report`.
-"""
