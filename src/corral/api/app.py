@@ -8,7 +8,6 @@ from starlette.applications import Starlette
 from corral.api.answers.answer_headers import AnswerHeaders
 from corral.api.answers.errors import add_error_handlers
 from corral.api.autotuner import autotuner_routes, autotuner_site, autotuner_streams
-from corral.api.pages import routes as page_routes
 from corral.api.route_table import RouteTable
 from corral.api.routes import (
     event_routes,
@@ -21,7 +20,6 @@ from corral.api.routes import (
     log_routes,
     metrics_route,
     nodes,
-    replay_routes,
     report_routes,
     site,
     token_routes,
@@ -44,7 +42,6 @@ _ROUTES = (
     event_routes.router,
     report_routes.router,
     kpi_routes.router,
-    replay_routes.router,
     nodes.router,
     token_routes.router,
     tuning_routes.router,
@@ -55,12 +52,11 @@ _ROUTES = (
     site.graph_router,
     metrics_route.router,
 )
-_PAGES = (page_routes.router, page_routes.login_router, page_routes.file_router)
 
 
 def all_routes(of_features: Iterable[RouteTable]) -> tuple[RouteTable, ...]:
     """All routes. The first that matches a path answers."""
-    return (*_ROUTES, *of_features, *_PAGES)
+    return (*_ROUTES, *of_features)
 
 
 def create_app(state: AppState, tables: Iterable[RouteTable], description: Callable[[], Any]) -> Starlette:

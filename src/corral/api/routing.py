@@ -11,7 +11,6 @@ from starlette.responses import Response
 from corral.api.answers.waiting import EndSignal, InputNotices
 from corral.api.events.event_feed import EventFeed
 from corral.api.offers import Offers
-from corral.api.pages.dashboard import Dashboard
 from corral.api.requests.auth import Authenticator
 from corral.api.requests.bodies import InFlight
 from corral.api.requests.submitting import Submitter
@@ -20,7 +19,6 @@ from corral.api.route_table import ApiRoute
 from corral.core.access.caller import Caller
 from corral.core.control.metrics.scrape import Metrics
 from corral.core.control.querying.kpis import KeyFigures
-from corral.core.control.querying.replays import Replays
 from corral.core.control.querying.reports import GpuReports
 from corral.core.control.service import Service
 from corral.core.control.site.reloading import SiteSettings
@@ -50,11 +48,9 @@ class AppState:
     site_settings: SiteSettings
     metrics: Metrics
     history: HistoryQueries
-    pages: Dashboard
     events: EventFeed
     reports: GpuReports
     key_figures: KeyFigures
-    replays: Replays
     offers: Offers
     notes: Callable[[Submission, Caller], Sequence[str]]
     """Remarks of features about a new submission, for its user."""

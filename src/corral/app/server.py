@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -12,8 +13,6 @@ from corral.api.answers.waiting import EndSignal
 from corral.api.connections.listening import Listening, TcpListener
 from corral.api.connections.server_socket import ServerSocket
 from corral.api.events.event_feed import EventFeed, event_feed
-from corral.api.pages.dashboard import Dashboard
-from corral.api.pages.listener import LoopbackListener
 from corral.api.requests.auth import Authenticator, ensure_token, find_account, user_name
 from corral.api.requests.submitting import Submitter
 from corral.api.routing import AppState
@@ -29,7 +28,6 @@ from corral.core.control.metrics.request_counts import RequestCounts
 from corral.core.control.metrics.scrape import Metrics
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.querying.kpis import KeyFigures
-from corral.core.control.querying.replays import Replays
 from corral.core.control.querying.reports import GpuReports
 from corral.core.control.server_history import ServerHistory
 from corral.core.control.site.from_settings import first_view
@@ -65,7 +63,6 @@ from corral.host.traces.earlier import refuse_without_ledger
 from corral.host.traces.numbers import highest_number
 from corral.plugins.engines import load_engine
 from corral.plugins.queue_orders import load_policies
-from corral.sim.replays.replay_process import ReplayProcess
 from corral.tuner.catalog import catalog
 from corral.tuner.tuner_processes import LOOK_INTERVAL_S as TUNERS_INTERVAL_S
 from corral.tuner.tuner_processes import TaskOfUser, TunerProcesses
@@ -120,7 +117,8 @@ class Server:
         self._history = self._make_history()
         self._core = self._make_core(policies)
         self._engine.attend(self._core.pod_jobs)
-        self._features = BuiltFeatures(features(), self._doors())
+        self._tcp = None if listen is None else TcpListener(listen)
+        self._features = BuiltFeatures(features(), self._doors(policies))
         self._site = SiteSettings(
             self._ledger,
             settings,
@@ -134,12 +132,9 @@ class Server:
         self._experiments = ExperimentAccess(self._ledger, self._experiment_table, self._clock)
         self._tuners = TunerProcesses(home.root, self._tasks_to_run, self._give_task_up)
         self._patrols = self._make_patrols()
-        runner = ReplayProcess(home.ledger_url)
-        self._replays = Replays(self._ledger, self._clock, runner, policies, placement=settings.placement)
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
         self._unix = ServerSocket(home.socket, for_everyone=_by_root())
-        self._tcp = None if listen is None else TcpListener(listen)
         self._api = self._make_api(on_ready)
 
     def run(self) -> None:
@@ -201,7 +196,7 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
-        for onlooker in (self._tuners, self._replays, self._features, self._history):
+        for onlooker in (self._tuners, self._features, self._history):
             try:
                 onlooker.close()
             except Exception:
@@ -212,6 +207,10 @@ class Server:
         self._engine.close()
         self._ledger.close()
         self._unix.remove()
+
+    async def _serve_also(self, listener: socket.socket) -> None:
+        """Answer on one more socket. Features get this before the API is made."""
+        await self._api.serve_also(listener)
 
     def _node_joined(self, name: str, agent: NodeAgent) -> None:
         log.info("node %s has joined", name)
@@ -261,7 +260,8 @@ class Server:
 
     def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
         token = ensure_token(self._home.token_file)
-        authenticator = Authenticator(token=token, tokens=self._ledger.tokens, clock=self._clock)
+        sessions = self._features.sessions
+        authenticator = Authenticator(token=token, tokens=self._ledger.tokens, clock=self._clock, sessions=sessions)
         token_issuer = TokenIssuer(
             self._ledger.tokens,
             self._clock,
@@ -269,7 +269,6 @@ class Server:
             is_admin=authenticator.is_admin,
             only_user=None if _by_root() else user_name(os.geteuid()),
         )
-        loopback = LoopbackListener(self._home.page_port_file, None if self._tcp is None else self._tcp.loopback_url)
         metrics = self._make_metrics()
         prices, currency = self._settings.prices, self._settings.currency
         state = AppState(
@@ -281,11 +280,9 @@ class Server:
             site_settings=self._site,
             metrics=metrics,
             history=self._history.queries,
-            pages=Dashboard(loopback, self._clock, proxied_host=self._settings.dashboard_host),
             events=self._make_events(),
             reports=GpuReports(self._ledger, self._clock, self._history.meter, prices=prices, currency=currency),
             key_figures=KeyFigures(self._ledger, self._history.group_use, metrics.requests, self._clock),
-            replays=self._replays,
             offers=self._features.offers,
             notes=self._features.notes,
             tasks=self._tasks,
@@ -294,9 +291,8 @@ class Server:
             catalog=catalog,
         )
         tls = None if self._tcp is None else self._tcp.acceptor()
-        plain = [self._unix.socket, *loopback.reopened(), *([] if self._tcp is None or tls else [self._tcp.socket])]
+        plain = [self._unix.socket, *self._features.sockets, *([] if self._tcp is None or tls else [self._tcp.socket])]
         served = ApiServer(http_api(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
-        loopback.serve = served.serve_also
         self._unix.serve = served.serve_also_soon
         return served
 
@@ -330,7 +326,7 @@ class Server:
             of_features=self._features.metrics,
         )
 
-    def _doors(self) -> CoreDoors:
+    def _doors(self, policies: Mapping[str, Policy]) -> CoreDoors:
         return CoreDoors(
             home=self._home,
             settings=self._settings,
@@ -338,9 +334,12 @@ class Server:
             ledger=self._ledger,
             nodes=self._nodes,
             telemetry=self._hub,
+            policies=policies,
             obstacles=lambda: self._core.controller.obstacles,
             history_stopped=self._history.stopped,
             failures=self._watch_failures,
+            loopback_url=None if self._tcp is None else self._tcp.loopback_url,
+            serve=self._serve_also,
         )
 
     def _make_patrols(self) -> tuple[Patrol, ...]:

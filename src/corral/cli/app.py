@@ -25,7 +25,6 @@ GROUPS = {
         "ps": ("looking.PsCommand", "List jobs that wait or run."),
         "show": ("looking.ShowCommand", "Show everything about a job."),
         "top": ("looking.TopCommand", "Watch GPUs and jobs on the whole terminal: bars, waits, logs."),
-        "dashboard": ("looking.DashboardCommand", "Open the dashboard in a browser."),
         "status": ("looking.StatusCommand", "Show each GPU, its state, and who uses it."),
         "queues": ("looking.QueuesCommand", "List queues: policies, quotas, use, and what is left to you."),
         "why": ("looking.WhyCommand", "Explain why a job waits, and what would start it now."),
@@ -48,14 +47,6 @@ GROUPS = {
         "uncordon": ("gpus_and_nodes.UncordonCommand", "Let jobs start on a GPU or a node again."),
         "drain": ("gpus_and_nodes.DrainCommand", "Empty a node: start nothing more on it."),
         "mig": ("gpus_and_nodes.MigCommand", "Create and delete MIG slices."),
-    },
-    "Model services on Kubernetes": {
-        "deploy": ("model_services.DeployCommand", "Deploy a model service on the node with the most idle GPUs."),
-        "deployments": ("model_services.DeploymentsCommand", "List the model services that Corral has deployed."),
-        "undeploy": (
-            "model_services.UndeployCommand",
-            "Remove a model service that Corral has deployed, and what it holds.",
-        ),
     },
     "Serve models well": {
         "tune": ("tuning.TuneCommand", "Find the best way to serve a model."),
@@ -91,6 +82,9 @@ GROUPS = {
 The command's own help begins with the same words. Features bring more commands.
 """
 
+_LAST = "Learn more"
+"""The group that ends the list, behind those that features bring."""
+
 
 class Corral(
     DeclaredCommand,
@@ -118,7 +112,7 @@ class Corral(
         groups = {title: {name: summary for name, (_, summary) in group.items()} for title, group in GROUPS.items()}
         for title, name, _, summary in _of_features():
             groups.setdefault(title, {})[name] = summary
-        return groups
+        return {**groups, _LAST: groups.pop(_LAST)}
 
 
 def _of_features() -> list[tuple[str, str, str, str]]:

@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from corral.core.model.answers.site import ResourceNameRow as ResourceNameRow
     from corral.core.model.answers.site import ServerInfo as ServerInfo
     from corral.core.model.answers.tokens import MadeToken as MadeToken
-    from corral.core.model.answers.tokens import PageLink as PageLink
     from corral.core.model.answers.tokens import TokenRow as TokenRow
     from corral.core.model.answers.usage import Usage as Usage
     from corral.core.model.answers.usage import UsageRow as UsageRow
@@ -89,6 +88,7 @@ if TYPE_CHECKING:
     from corral.features.alerts.answers import SilenceList as SilenceList
     from corral.features.alerts.answers import SilenceRow as SilenceRow
     from corral.features.alerts.client import Alerts as Alerts
+    from corral.features.dashboard.answers import PageLink as PageLink
 
 __all__ = [
     "Address",
@@ -184,6 +184,7 @@ _LOADED_ON_USE = {
         "SilenceList",
         "SilenceRow",
     ),
+    "corral.features.dashboard.answers": ("PageLink",),
     "corral.core.model.answers.devices": (
         "ContainerRow",
         "DeviceRow",
@@ -252,7 +253,6 @@ _LOADED_ON_USE = {
     ),
     "corral.core.model.answers.tokens": (
         "MadeToken",
-        "PageLink",
         "TokenRow",
     ),
     "corral.core.model.answers.usage": (

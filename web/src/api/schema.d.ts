@@ -4544,16 +4544,10 @@ export interface components {
          * @description The beginning of a browser's session: the code of a link from `corral dashboard`, or a token.
          */
         Login: {
-            /**
-             * Code
-             * @default null
-             */
-            code?: string | null;
-            /**
-             * Token
-             * @default null
-             */
-            token?: string | null;
+            /** Code */
+            code: string | null;
+            /** Token */
+            token: string | null;
         };
         /**
          * MadeToken
@@ -4713,16 +4707,10 @@ export interface components {
         NewReplay: {
             /** Policies */
             policies: string[];
-            /**
-             * Since
-             * @default null
-             */
-            since?: number | null;
-            /**
-             * Until
-             * @default null
-             */
-            until?: number | null;
+            /** Since */
+            since: number | null;
+            /** Until */
+            until: number | null;
         };
         /**
          * NewSilence
