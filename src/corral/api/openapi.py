@@ -17,17 +17,13 @@ from pydantic import TypeAdapter
 
 import corral
 from corral.api.answers.responses import BYTES, SCHEMAS, json_of
-from corral.api.requests import gpu_number, shapes, tuning_shapes
+from corral.api.requests import gpu_number, shapes
 from corral.api.route_table import ApiRoute, Body, RouteTable
 from corral.core.model import answers
 from corral.core.model.jobs.job import Request
-from corral.core.model.jobs.job_choice import JobChoice
-from corral.core.model.jobs.job_update import JobUpdate
-from corral.core.model.jobs.submission import ArraySpec, Submission
+from corral.core.model.jobs.submission import ArraySpec
 from corral.core.model.jobs.sweep import Sweep
 from corral.core.model.jobs.terminal import TerminalSize
-from corral.core.model.tuning.experiment import ExperimentChange
-from corral.core.model.tuning.tuning_spec import TuningSpec
 from corral.declared.field_limits import schema_limits
 from corral.wire import key_of
 
@@ -40,6 +36,7 @@ def describe(tables: Iterable[RouteTable], of_features: Iterable[types.ModuleTyp
     """The OpenAPI description of these routes. `of_features` are modules with bodies of requests and answers."""
     paths: dict[str, dict[str, Any]] = {}
     taken: set[type[Any]] = set()
+    asked: set[type[Any]] = set()
     for table in tables:
         for route in table.routes:
             if isinstance(route, ApiRoute) and route.answers is not None:
@@ -47,6 +44,8 @@ def describe(tables: Iterable[RouteTable], of_features: Iterable[types.ModuleTyp
                 paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, table.tag)
                 if route.takes is not None and route.takes.cls is not None:
                     taken.add(route.takes.cls)
+                if route.query is not None:
+                    asked.add(route.query)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -56,7 +55,7 @@ def describe(tables: Iterable[RouteTable], of_features: Iterable[types.ModuleTyp
         },
         "paths": paths,
         "components": {
-            "schemas": _schemas(taken, of_features),
+            "schemas": _schemas(taken, asked, of_features),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}, {}],
@@ -101,13 +100,16 @@ def _query_parameters(cls: type[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _schemas(taken: Iterable[type[Any]], of_features: Iterable[types.ModuleType]) -> dict[str, Any]:
-    """The schemas of all rows and requests. The classes of `taken`, and the classes in them, allow no other fields."""
+def _schemas(taken: set[type[Any]], asked: set[type[Any]], of_features: Iterable[types.ModuleType]) -> dict[str, Any]:
+    """The schemas of all rows and requests: of bodies (`taken`), query strings (`asked`), and all that is answered.
+
+    The classes of `taken`, and the classes in them, allow no other fields.
+    """
     modules = [import_module(found.name) for found in iter_modules(answers.__path__, f"{answers.__name__}.")]
     modules += of_features
-    answered = [cls for module in modules for cls in _defined_in(module)]
-    requested: list[type[Any]] = [Submission, JobChoice, JobUpdate, TuningSpec, ExperimentChange]
-    classes = [*requested, *_defined_in(shapes), *_defined_in(tuning_shapes), *answered]
+    requested = sorted({*taken, *asked, *_defined_in(shapes)}, key=lambda cls: cls.__name__)
+    answered = [cls for module in modules for cls in _defined_in(module) if cls not in requested]
+    classes = [*requested, *answered]
     inputs = (TypeAdapter[Any](cls) for cls in classes)
     _, described = TypeAdapter.json_schemas(
         [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{SCHEMAS}{{model}}"

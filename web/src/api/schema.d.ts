@@ -2222,8 +2222,11 @@ export interface components {
          * @description Whether to list, besides the alerts that fire, the last that are over.
          */
         AlertsQuery: {
-            /** History */
-            history: boolean;
+            /**
+             * History
+             * @default false
+             */
+            history?: boolean;
         };
         /**
          * AllocMap
@@ -4544,10 +4547,16 @@ export interface components {
          * @description The beginning of a browser's session: the code of a link from `corral dashboard`, or a token.
          */
         Login: {
-            /** Code */
-            code: string | null;
-            /** Token */
-            token: string | null;
+            /**
+             * Code
+             * @default null
+             */
+            code?: string | null;
+            /**
+             * Token
+             * @default null
+             */
+            token?: string | null;
         };
         /**
          * MadeToken
@@ -4707,10 +4716,16 @@ export interface components {
         NewReplay: {
             /** Policies */
             policies: string[];
-            /** Since */
-            since: number | null;
-            /** Until */
-            until: number | null;
+            /**
+             * Since
+             * @default null
+             */
+            since?: number | null;
+            /**
+             * Until
+             * @default null
+             */
+            until?: number | null;
         };
         /**
          * NewSilence
@@ -4724,8 +4739,11 @@ export interface components {
             duration_s: number;
             /** Match */
             match: string;
-            /** Reason */
-            reason: string;
+            /**
+             * Reason
+             * @default
+             */
+            reason?: string;
         };
         /**
          * NewToken
