@@ -11,14 +11,14 @@ from pathlib import Path
 
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import NAMESPACES
-from corral.engines.kubernetes.services.cluster_gpus import list_gpus
-from corral.engines.kubernetes.services.gpu_discovery import find_best_node_for_deployment
-from corral.engines.kubernetes.services.service_kinds import OME
-from corral.engines.kubernetes.services.watched_gpus import WatchedGpus
+from corral.engines.kubernetes.inventory.cluster_gpus import list_gpus
+from corral.features.services.gpu_discovery import find_best_node_for_deployment
+from corral.features.services.service_kinds import OME
+from corral.features.services.watched_gpus import WatchedGpus
 from tests.engines.kubernetes.assets import find_program
 from tests.engines.kubernetes.control_plane import Processes
 from tests.engines.kubernetes.nodes import make_node
-from tests.engines.kubernetes.services.operator import make_pod
+from tests.features.services.operator import make_pod
 
 NODES, PODS, GPUS = 1_000, 4_000, 8
 ASKS = 200

@@ -15,10 +15,10 @@ from typing import Any
 
 from bench.history import DAYS, DEVICES, at_random
 from bench.server import throw_away
-from corral.api.pages.files import PageFiles
 from corral.client import Client
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
+from corral.features.dashboard.page_files import PageFiles
 from corral.features.history.recording.file import HistoryFile
 from corral.features.history.recording.levels import DAY_S, HOUR_S, kept_levels
 from corral.features.history.recording.merging import blocks_with

@@ -27,11 +27,11 @@ from corral.engines.kubernetes.binding.pods_of_others import read as read_pod_of
 from corral.engines.kubernetes.cluster.errors import ClusterFailed
 from corral.engines.kubernetes.cluster.node_facts import read_node
 from corral.engines.kubernetes.cluster.object_watch import read_event
+from corral.engines.kubernetes.inventory.cluster_gpus import keep_gpu_node, keep_gpu_pod
 from corral.engines.kubernetes.inventory.occupants import keep_occupant
 from corral.engines.kubernetes.inventory.readings.dcgm_text import readings_of_exporter
 from corral.engines.kubernetes.pods.stamped_lines import LogPosition, new_lines
 from corral.engines.kubernetes.pods.state import keep as keep_pod
-from corral.engines.kubernetes.services.cluster_gpus import keep_gpu_node, keep_gpu_pod
 from corral.host.runtimes.docker.containers_of_others import called
 from corral.host.runtimes.docker.records import ContainerRecords
 from corral.host.runtimes.process.ending.removal import remove_tree
@@ -64,6 +64,8 @@ PARSED_IN = {
     "config/settings.py": OWN,
     "app/daemon.py": OWN,
     "declared/meanings.py": OWN,
+    "features/replays/replay_process.py": OWN,
+    "features/replays/replay_worker.py": PROCESS,
     "features/tuner/engines/inference_engine.py": OWN,
     "features/tuner/engines/stand_in_server.py": PROCESS,
     "features/tuner/experiment_table.py": OWN,
@@ -75,7 +77,7 @@ PARSED_IN = {
     "engines/kubernetes/cluster/kubeconfig.py": OWN,
     "engines/kubernetes/pods/logs.py": GUARDED,
     "engines/kubernetes/pods/template.py": OWN,
-    "engines/kubernetes/services/holds.py": "each entry alone, with every error that reading JSON has",
+    "features/services/holds.py": "each entry alone, with every error that reading JSON has",
     "core/ledger/fold.py": OWN,
     "core/ledger/table_rows.py": OWN,
     "host/node/files/file_inspector.py": GUARDED,

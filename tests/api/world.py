@@ -17,9 +17,6 @@ from corral.api.answers.waiting import EndSignal
 from corral.api.connections.tls import Certificate, TlsAcceptor
 from corral.api.events.event_feed import event_feed
 from corral.api.offers import Offers
-from corral.api.pages.dashboard import Dashboard
-from corral.api.pages.files import PageFiles
-from corral.api.pages.listener import LoopbackListener
 from corral.api.requests.auth import Authenticator, find_account
 from corral.api.requests.submitting import Submitter
 from corral.api.routing import AppState
@@ -32,7 +29,6 @@ from corral.core.control.metrics.job_counts import JobCounts
 from corral.core.control.metrics.request_counts import RequestCounts
 from corral.core.control.metrics.scrape import Metrics
 from corral.core.control.nodes.node_registry import Nodes
-from corral.core.control.querying.replays import Replays
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.token_issuer import TokenIssuer
@@ -49,13 +45,15 @@ from corral.core.scheduling.policy import POLICIES
 from corral.features.alerts.alert_access import AlertAccess
 from corral.features.building import BuiltFeatures, CoreDoors
 from corral.features.channels.delivery import Delivery
+from corral.features.dashboard.dashboard import Dashboard
+from corral.features.dashboard.listener import LoopbackListener
+from corral.features.dashboard.page_files import PageFiles
 from corral.features.feature_list import features, slices
 from corral.features.history.server_history import ServerHistory
 from corral.host.node.files.job_logs import JobLogs
 from corral.host.node.mock.simulated_node import SimulatedHost, SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from corral.sim.faults.live_server import QuietHub
-from corral.sim.replays.replay_process import ReplayProcess
 
 PATIENCE_S = 60.0
 """What has not come about after so long hangs: no machine is that slow."""
@@ -65,6 +63,10 @@ BUILT_PAGES = "built-pages"
 SAMPLE_INTERVAL_S = 0.1
 TOKEN = "a-token-of-sufficient-length"
 UUIDS = ("GPU-00000000-0000-0000-0000-000000000000", "GPU-11111111-1111-1111-1111-111111111111")
+
+
+async def _nowhere(listener: socket.socket) -> None:
+    """No server answers on another socket before one is made."""
 
 
 class ProcessesOfThisHost(SimulatedHost):
@@ -100,7 +102,6 @@ class World:
         )
         # Operations are published in order: after this one the devices are there.
         self.ledger.commit(lambda _: Decided((), None)).result()
-        self.replays = Replays(self.ledger, SystemClock(), ReplayProcess(self.home.ledger_url), POLICIES)
         self.site_settings = SiteSettings(
             self.ledger, Settings(), lambda: load_settings(self.home.config_file), POLICIES
         )
@@ -117,10 +118,13 @@ class World:
                 database=self.ledger.database,
                 nodes=Nodes(nodes),
                 telemetry=hub,
+                policies=POLICIES,
                 obstacles=dict,
                 readings=lambda: self.samples,
                 requests=self.requests,
                 failures=Counter(),
+                loopback_url=None,
+                serve=_nowhere,
             ),
         )
         self.features.applied(Settings())
@@ -139,7 +143,7 @@ class World:
         self.service = core.service
         self.delivery = self.features.offers.of(Delivery)
         alerts = AlertAccess(self.ledger, clock, lambda: {"hot": 3})
-        self.offers = Offers((*self.features.offers, alerts))
+        self.offered = (*self.features.offers, alerts)
         self.cluster_name: str | None = None
         self.metrics = Metrics(
             snapshot=self.ledger.snapshot,
@@ -167,7 +171,7 @@ class World:
         return dict(self.samples)
 
     def app_state(
-        self, authenticator: Authenticator, token_issuer: TokenIssuer, *, proxied_host: str | None = None
+        self, authenticator: Authenticator, token_issuer: TokenIssuer, dashboard: Dashboard | None = None
     ) -> AppState:
         return AppState(
             service=self.service,
@@ -177,15 +181,8 @@ class World:
             ends=self.ends,
             site_settings=self.site_settings,
             metrics=self.metrics,
-            pages=Dashboard(
-                LoopbackListener(self.home.page_port_file, None),
-                SystemClock(),
-                PageFiles(self.home.root / BUILT_PAGES),
-                proxied_host=proxied_host,
-            ),
             events=self.events,
-            replays=self.replays,
-            offers=self.offers,
+            offers=Offers((*self.offered, *([] if dashboard is None else [dashboard]))),
             notes=self.features.notes,
         )
 
@@ -200,7 +197,6 @@ class World:
         return self.home.log_of(job_id, rank)
 
     def close(self) -> None:
-        self.replays.close()
         self.features.close()
         self.ledger.close()
 
@@ -221,7 +217,15 @@ class Served:
         uid = os.geteuid() if server_uid is None else server_uid
         self.clock = ManualClock(time.time())
         tokens = world.ledger.tokens
-        authenticator = Authenticator(token=TOKEN, tokens=tokens, clock=self.clock, server_uid=uid)
+        self.dashboard = Dashboard(
+            LoopbackListener(world.home.page_port_file, None, self._serve_also),
+            SystemClock(),
+            PageFiles(world.home.root / BUILT_PAGES),
+            proxied_host=proxied_host,
+        )
+        authenticator = Authenticator(
+            token=TOKEN, tokens=tokens, clock=self.clock, server_uid=uid, sessions=self.dashboard
+        )
         only_user = pwd.getpwuid(uid).pw_name if uid else None
         token_issuer = TokenIssuer(
             tokens, self.clock, account=find_account, is_admin=authenticator.is_admin, only_user=only_user
@@ -231,12 +235,14 @@ class Served:
         sockets = [unix_socket(self.path, for_everyone=True), *([] if certificate else [tcp])]
         tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
-        self.app_state = world.app_state(authenticator, token_issuer, proxied_host=proxied_host)
+        self.app_state = world.app_state(authenticator, token_issuer, self.dashboard)
         self.server = ApiServer(http_api(self.app_state), sockets, world.ends, on_ready=self.ready.set, tls=tls)
-        self.app_state.pages.listener.serve = self.server.serve_also
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
         assert self.ready.wait(PATIENCE_S)
+
+    async def _serve_also(self, listener: socket.socket) -> None:
+        await self.server.serve_also(listener)
 
     def stop(self) -> None:
         self.server.stop()

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from corral.api.pages.files import PageFiles
+from corral.features.dashboard.page_files import PageFiles
 from deploy.version import version
 
 ROOT = Path(__file__).parents[2]

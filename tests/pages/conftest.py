@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from corral.api.pages.files import PageFiles
+from corral.features.dashboard.page_files import PageFiles
 from tests.e2e.box import Box, described, serving
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")

@@ -9,11 +9,11 @@ from corral.core.ledger.database import Database
 from corral.core.ledger.reader import Reader
 from corral.core.model.fact import Fact
 from corral.core.scheduling.policy import POLICIES
+from corral.features.replays.replay import replay
 from corral.sim.faults import life
 from corral.sim.replays.journal import read_journal
-from corral.sim.replays.replay import replay
 from corral.sim.reports.history import History
-from tests.sim.test_replay import ORDER
+from tests.features.replays.test_replay import ORDER
 
 PARTS = (0.0, 0.3, 0.6)
 

@@ -7,7 +7,6 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from corral.api.answers.errors import add_error_handlers
-from corral.api.pages import routes as page_routes
 from corral.api.route_table import RouteTable
 from corral.api.routes import (
     event_routes,
@@ -18,7 +17,6 @@ from corral.api.routes import (
     log_routes,
     metrics_route,
     nodes,
-    replay_routes,
     site,
     token_routes,
 )
@@ -35,18 +33,16 @@ _ROUTES = (
     site.router,
     site.open_router,
     event_routes.router,
-    replay_routes.router,
     nodes.router,
     token_routes.router,
     site.graph_router,
     metrics_route.router,
 )
-_PAGES = (page_routes.router, page_routes.login_router, page_routes.file_router)
 
 
 def all_routes(of_features: Iterable[RouteTable]) -> tuple[RouteTable, ...]:
     """All routes. The first that matches a path answers."""
-    return (*_ROUTES, *of_features, *_PAGES)
+    return (*_ROUTES, *of_features)
 
 
 def create_app(state: AppState, tables: Iterable[RouteTable], description: Callable[[], Any]) -> Starlette:

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from corral.api.answers.waiting import EndSignal, InputNotices
 from corral.api.events.event_feed import EventFeed
 from corral.api.offers import Offers
-from corral.api.pages.dashboard import Dashboard
 from corral.api.requests.auth import Authenticator
 from corral.api.requests.bodies import InFlight
 from corral.api.requests.submitting import Submitter
@@ -19,7 +18,6 @@ from corral.api.requests.user_threads import UserThreads, on_worker
 from corral.api.route_table import ApiRoute
 from corral.core.access.caller import Caller
 from corral.core.control.metrics.scrape import Metrics
-from corral.core.control.querying.replays import Replays
 from corral.core.control.service import Service
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.token_issuer import TokenIssuer
@@ -42,9 +40,7 @@ class AppState:
     ends: EndSignal
     site_settings: SiteSettings
     metrics: Metrics
-    pages: Dashboard
     events: EventFeed
-    replays: Replays
     offers: Offers
     notes: Callable[[Submission, Caller], Sequence[str]]
     """Remarks of features about a new submission, for its user."""

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -12,8 +13,6 @@ from corral.api.answers.waiting import EndSignal
 from corral.api.connections.listening import Listening, TcpListener
 from corral.api.connections.server_socket import ServerSocket
 from corral.api.events.event_feed import EventFeed, event_feed
-from corral.api.pages.dashboard import Dashboard
-from corral.api.pages.listener import LoopbackListener
 from corral.api.requests.auth import Authenticator, ensure_token, find_account
 from corral.api.requests.submitting import Submitter
 from corral.api.routing import AppState
@@ -27,7 +26,6 @@ from corral.core.control.metrics.job_counts import JobCounts
 from corral.core.control.metrics.request_counts import RequestCounts
 from corral.core.control.metrics.scrape import Metrics
 from corral.core.control.nodes.node_registry import Nodes
-from corral.core.control.querying.replays import Replays
 from corral.core.control.site.from_settings import first_view
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.submitting.device_request import request_rules
@@ -52,7 +50,6 @@ from corral.host.traces.earlier import refuse_without_ledger
 from corral.host.traces.numbers import highest_number
 from corral.plugins.engines import load_engine
 from corral.plugins.queue_orders import load_policies
-from corral.sim.replays.replay_process import ReplayProcess
 from corral.unix_peer import user_name
 
 log = logging.getLogger("corral")
@@ -102,7 +99,8 @@ class Server:
         self._hub = self._make_hub()
         self._watch_failures = Counter[str]()
         self._requests = RequestCounts()
-        self._features = BuiltFeatures(features(), self._doors())
+        self._tcp = None if listen is None else TcpListener(listen)
+        self._features = BuiltFeatures(features(), self._doors(policies))
         self._core = self._make_core(policies)
         self._engine.attend(self._core.pod_jobs)
         self._site = SiteSettings(
@@ -115,12 +113,9 @@ class Server:
             arrange=[feature.arranged for feature in features()],
         )
         self._patrols = self._make_patrols()
-        runner = ReplayProcess(home.ledger_url)
-        self._replays = Replays(self._ledger, self._clock, runner, policies, placement=settings.placement)
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
         self._unix = ServerSocket(home.socket, for_everyone=_by_root())
-        self._tcp = None if listen is None else TcpListener(listen)
         self._api = self._make_api(on_ready)
 
     def run(self) -> None:
@@ -182,19 +177,16 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
-        for onlooker in (self._replays, self._features):
-            try:
-                onlooker.close()
-            except Exception:
-                # Jobs and their ledger must be closed in order, even if a part that only records or reports fails.
-                log.exception(
-                    "%s: its last round failed; data that it had not written is lost", type(onlooker).__name__
-                )
+        self._features.close()
         self._core.close()
         self._hub.stop()
         self._engine.close()
         self._ledger.close()
         self._unix.remove()
+
+    async def _serve_also(self, listener: socket.socket) -> None:
+        """Answer on one more socket. Features get this before the API is made."""
+        await self._api.serve_also(listener)
 
     def _node_joined(self, name: str, agent: NodeAgent) -> None:
         log.info("node %s has joined", name)
@@ -240,7 +232,8 @@ class Server:
 
     def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
         token = ensure_token(self._home.token_file)
-        authenticator = Authenticator(token=token, tokens=self._ledger.tokens, clock=self._clock)
+        sessions = self._features.sessions
+        authenticator = Authenticator(token=token, tokens=self._ledger.tokens, clock=self._clock, sessions=sessions)
         token_issuer = TokenIssuer(
             self._ledger.tokens,
             self._clock,
@@ -248,7 +241,6 @@ class Server:
             is_admin=authenticator.is_admin,
             only_user=None if _by_root() else user_name(os.geteuid()),
         )
-        loopback = LoopbackListener(self._home.page_port_file, None if self._tcp is None else self._tcp.loopback_url)
         state = AppState(
             service=self._core.service,
             submitter=Submitter(self._core.service),
@@ -257,16 +249,13 @@ class Server:
             ends=self._ends,
             site_settings=self._site,
             metrics=self._make_metrics(),
-            pages=Dashboard(loopback, self._clock, proxied_host=self._settings.dashboard_host),
             events=self._make_events(),
-            replays=self._replays,
             offers=self._features.offers,
             notes=self._features.notes,
         )
         tls = None if self._tcp is None else self._tcp.acceptor()
-        plain = [self._unix.socket, *loopback.reopened(), *([] if self._tcp is None or tls else [self._tcp.socket])]
+        plain = [self._unix.socket, *self._features.sockets, *([] if self._tcp is None or tls else [self._tcp.socket])]
         served = ApiServer(http_api(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
-        loopback.serve = served.serve_also
         self._unix.serve = served.serve_also_soon
         return served
 
@@ -295,7 +284,7 @@ class Server:
             of_features=self._features.metrics,
         )
 
-    def _doors(self) -> CoreDoors:
+    def _doors(self, policies: Mapping[str, Policy]) -> CoreDoors:
         return CoreDoors(
             home=self._home,
             settings=self._settings,
@@ -304,10 +293,13 @@ class Server:
             database=self._ledger.database,
             nodes=self._nodes,
             telemetry=self._hub,
+            policies=policies,
             obstacles=lambda: self._core.controller.obstacles,
             readings=self._hub.readings,
             requests=self._requests,
             failures=self._watch_failures,
+            loopback_url=None if self._tcp is None else self._tcp.loopback_url,
+            serve=self._serve_also,
         )
 
     def _make_patrols(self) -> tuple[Patrol, ...]:

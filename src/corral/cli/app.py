@@ -25,7 +25,6 @@ GROUPS = {
         "ps": ("looking.PsCommand", "List jobs that wait or run."),
         "show": ("looking.ShowCommand", "Show everything about a job."),
         "top": ("looking.TopCommand", "Watch GPUs and jobs on the whole terminal: bars, waits, logs."),
-        "dashboard": ("looking.DashboardCommand", "Open the dashboard in a browser."),
         "status": ("looking.StatusCommand", "Show each GPU, its state, and who uses it."),
         "queues": ("looking.QueuesCommand", "List queues: policies, quotas, use, and what is left to you."),
         "why": ("looking.WhyCommand", "Explain why a job waits, and what would start it now."),
@@ -83,6 +82,9 @@ GROUPS = {
 The command's own help begins with the same words. Features bring more commands, also for groups that are empty here.
 """
 
+_LAST = "Learn more"
+"""The group that ends the list, behind those that features bring."""
+
 
 class Corral(
     DeclaredCommand,
@@ -110,7 +112,7 @@ class Corral(
         groups = {title: {name: summary for name, (_, summary) in group.items()} for title, group in GROUPS.items()}
         for title, name, _, summary in _of_features():
             groups.setdefault(title, {})[name] = summary
-        return groups
+        return {**groups, _LAST: groups.pop(_LAST)}
 
 
 def _of_features() -> list[tuple[str, str, str, str]]:

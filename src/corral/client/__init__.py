@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from corral.core.model.answers.site import ResourceNameRow as ResourceNameRow
     from corral.core.model.answers.site import ServerInfo as ServerInfo
     from corral.core.model.answers.tokens import MadeToken as MadeToken
-    from corral.core.model.answers.tokens import PageLink as PageLink
     from corral.core.model.answers.tokens import TokenRow as TokenRow
     from corral.features.accounting.answers import Report as Report
     from corral.features.accounting.answers import ReportRow as ReportRow
@@ -81,6 +80,7 @@ if TYPE_CHECKING:
     from corral.features.alerts.answers import SilenceList as SilenceList
     from corral.features.alerts.answers import SilenceRow as SilenceRow
     from corral.features.alerts.client import Alerts as Alerts
+    from corral.features.dashboard.answers import PageLink as PageLink
     from corral.features.history.answers import DeviceHistory as DeviceHistory
     from corral.features.history.answers import GroupHistory as GroupHistory
     from corral.features.history.answers import HistoryPoint as HistoryPoint
@@ -184,6 +184,7 @@ _LOADED_ON_USE = {
         "SilenceList",
         "SilenceRow",
     ),
+    "corral.features.dashboard.answers": ("PageLink",),
     "corral.core.model.answers.devices": (
         "ContainerRow",
         "DeviceRow",
@@ -252,7 +253,6 @@ _LOADED_ON_USE = {
     ),
     "corral.core.model.answers.tokens": (
         "MadeToken",
-        "PageLink",
         "TokenRow",
     ),
 }

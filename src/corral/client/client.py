@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from corral.core.model.answers.events import Event
     from corral.core.model.answers.job_details import Explanation, JobDetail
     from corral.core.model.answers.jobs import JobRow
-    from corral.core.model.answers.replays import ReplayResult
     from corral.core.model.answers.site import QueueRow, ReloadedSettings, ResourceNameRow, ServerInfo
-    from corral.core.model.answers.tokens import PageLink
     from corral.core.model.jobs.submission import Submission
     from corral.features.accounting.answers import Report, Usage, Waste
     from corral.features.alerts.client import Alerts
     from corral.features.channels.client import Channels
+    from corral.features.dashboard.answers import PageLink
     from corral.features.history.answers import Kpis
     from corral.features.history.client import Groups
+    from corral.features.replays.answers import ReplayResult
     from corral.features.tuner.client import Experiments, TuningTasks
 
 
@@ -308,7 +308,7 @@ class Client:
         A policy is POLICY or POLICY/BACKFILL, for example "sjf" or "fcfs/none", or "configured". A replay takes from a
         second to five minutes. Raises Refused also if the replay fails, and Conflict if somebody else ends it.
         """
-        from corral.client.replays import wait_for_replay
+        from corral.features.replays.client import wait_for_replay
 
         return wait_for_replay(self._transport, policies, since=since, until=until)
 
@@ -323,7 +323,7 @@ class Client:
 
     def page_link(self) -> "PageLink":
         """A link that opens the server's pages in a browser on the server's machine, as this user. It works once."""
-        from corral.core.model.answers.tokens import PageLink
+        from corral.features.dashboard.answers import PageLink
 
         return from_answer(PageLink, self._transport.post("/dashboard"))
 

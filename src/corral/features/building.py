@@ -1,12 +1,14 @@
 """Builds the features of a server: the doors to the core that they get, and the parts that they give back."""
 
 import logging
+import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from corral.api.offers import Offers
+from corral.api.requests.auth import Sessions
 from corral.clock import Clock
 from corral.config import Settings
 from corral.core.access.caller import Caller
@@ -21,6 +23,7 @@ from corral.core.model.slice import LedgerSnapshot
 from corral.core.ports.ledger import Ledger
 from corral.core.ports.monitoring import JobMonitoring, UseOfJob
 from corral.core.ports.telemetry import NodeTelemetry
+from corral.core.scheduling.policy import Policy
 from corral.features.feature import Feature
 
 log = logging.getLogger("corral")
@@ -32,10 +35,13 @@ class CoreDoors:
 
     Attributes:
         database: for the tables that features have of their own.
+        policies: the policies of queues, by name.
         obstacles: the reasons that keep jobs from starting, by node.
         readings: the last sample of each device with readings.
         requests: counts the requests that were answered.
         failures: counts the rounds of patrols that failed, by patrol.
+        loopback_url: where the server listens on loopback without encryption; None if it does not.
+        serve: makes the running server answer on one more socket. It is called on the event loop.
     """
 
     home: Home
@@ -45,10 +51,13 @@ class CoreDoors:
     database: Database
     nodes: Nodes
     telemetry: NodeTelemetry
+    policies: Mapping[str, Policy]
     obstacles: Callable[[], Mapping[str, str]]
     readings: Callable[[], Mapping[str, DeviceSample]]
     requests: RequestCounts
     failures: Counter[str]
+    loopback_url: str | None
+    serve: Callable[[socket.socket], Awaitable[None]]
 
     def patrol(self, name: str, look: Callable[[], None], interval_s: float) -> Patrol:
         """A thread that calls `look` at intervals. Jobs start and run without it."""
@@ -69,6 +78,8 @@ class Built:
         notes: remarks about a new submission, for its user.
         monitoring: the figures of one run of a job. One feature has them.
         job_use: the GPU-hours of a job. One feature adds them up.
+        sockets: bound sockets on which the server answers besides its own.
+        sessions: tells which callers the cookies of browsers stand for.
         close: ends what it started.
     """
 
@@ -81,6 +92,8 @@ class Built:
     notes: Callable[[Submission, Caller], Sequence[str]] | None = None
     monitoring: JobMonitoring | None = None
     job_use: UseOfJob | None = None
+    sockets: Sequence[socket.socket] = ()
+    sessions: Sessions | None = None
     close: Callable[[], object] | None = None
 
 
@@ -90,6 +103,8 @@ class BuiltFeatures:
     Attributes:
         offers: what all of them offer.
         patrols: the threads of all.
+        sockets: the bound sockets of all.
+        sessions: those of the feature that has some.
     """
 
     def __init__(self, features: Iterable[Feature], core: CoreDoors) -> None:
@@ -99,6 +114,8 @@ class BuiltFeatures:
             self._built[feature.name] = feature.build(core, needed)
         self.offers = Offers(offer for one in self._built.values() for offer in one.offers)
         self.patrols = tuple(patrol for one in self._built.values() for patrol in one.patrols)
+        self.sockets = tuple(bound for one in self._built.values() for bound in one.sockets)
+        self.sessions = next((one.sessions for one in self._built.values() if one.sessions is not None), None)
 
     @property
     def monitoring(self) -> JobMonitoring:

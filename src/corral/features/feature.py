@@ -27,11 +27,13 @@ class Feature:
         name: its folder's name.
         needs: features that are built before it. It may use what they offer.
         commands: its commands: the title under which help lists each, its name, where it is declared, and a summary.
+        cluster_checks: its checks of a Kubernetes cluster for `corral doctor`: the name of each, and where it is.
     """
 
     name: str
     needs: tuple[str, ...] = ()
     commands: tuple[tuple[str, str, str, str], ...] = ()
+    cluster_checks: tuple[tuple[str, str], ...] = ()
 
     def slices(self) -> Sequence[SliceType]:
         """Its slices of the ledger."""

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from corral.core.model.slice import SliceType
     from corral.features.feature import Feature
 
-NAMES = ("history", "accounting", "channels", "alerts", "tuner")
-"""Each stands behind those that it needs."""
+NAMES = ("history", "accounting", "channels", "services", "alerts", "tuner", "replays", "dashboard")
+"""Each stands behind those that it needs. The dashboard is last: it answers at each path that no other route has."""
 
 
 def features() -> tuple[Feature, ...]:

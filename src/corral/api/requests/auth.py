@@ -11,12 +11,12 @@ import stat
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from anyio import to_thread
 from starlette.requests import HTTPConnection
 
 from corral.api.answers.errors import Unauthenticated
-from corral.api.pages import cookies
 from corral.api.requests.origins import must_be_of_no_other_page
 from corral.api.requests.request_limits import answer_for
 from corral.clock import Clock, SystemClock
@@ -39,12 +39,28 @@ _USER_FILES = ("/etc/passwd", "/etc/group")
 Stamp = tuple[tuple[int, int] | None, ...]
 
 
+class Sessions(Protocol):
+    """Sessions of browsers. Each has a token, and the secret of this token comes in a cookie."""
+
+    def secret_in(self, connection: HTTPConnection) -> str | None:
+        """The secret of a request's session; None if it has no session. Raises Forbidden for a page of others."""
+        ...
+
+    def digest_of(self, secret: str, connection: HTTPConnection) -> str:
+        """The digest of the session's token. Raises Forbidden where no session is valid."""
+        ...
+
+    def must_be_of(self, caller: Caller, connection: HTTPConnection) -> None:
+        """Raises Forbidden if the process of another user sends the session."""
+        ...
+
+
 class Authenticator:
     """Finds the `Caller` of a request, or refuses the request.
 
     A server that does not run as root cannot run jobs as other users. So it serves only its own user and root, and
     accepts only their tokens. `token` is the server's own token, which stands for the server's user; None if it has
-    none.
+    none. Without `sessions` no cookie counts.
     """
 
     def __init__(
@@ -54,11 +70,13 @@ class Authenticator:
         tokens: TokenStore | None = None,
         clock: Clock | None = None,
         server_uid: int | None = None,
+        sessions: Sessions | None = None,
     ) -> None:
         self._server_uid = os.geteuid() if server_uid is None else server_uid
         self._own_digest = None if token is None else digest_of(token)
         self._tokens = tokens
         self._clock = clock or SystemClock()
+        self._sessions = sessions
         self._known: dict[tuple[int, int], tuple[float, Stamp, Caller]] = {}
         self._stamp: tuple[float, Stamp] = (float("-inf"), ())
 
@@ -94,12 +112,13 @@ class Authenticator:
         return token is not None and token.live(self._clock.now())
 
     async def _holder_at(self, request: HTTPConnection) -> Caller:
-        cookie = None if "authorization" in request.headers else cookies.read(request)
-        if cookie is None:
+        sessions = None if "authorization" in request.headers else self._sessions
+        cookie = None if sessions is None else sessions.secret_in(request)
+        if sessions is None or cookie is None:
             secret = _secret_of(request)
             caller, digest = await self.holder_of(secret), digest_of(secret)
         else:
-            caller, digest = await self.session_of(cookie, request), cookies.digest(cookie, cookies.way(request))
+            caller, digest = await self.session_of(cookie, request, sessions), sessions.digest_of(cookie, request)
         if caller.token is not None:
             # The request ends with the token, whatever it is for and however long it takes.
             request.scope["state"]["tokens"].add(digest)
@@ -120,11 +139,11 @@ class Authenticator:
             digest, "this token is unknown here; create one with `corral token create` on the server's machine"
         )
 
-    async def session_of(self, secret: str, request: HTTPConnection) -> Caller:
+    async def session_of(self, secret: str, request: HTTPConnection, sessions: Sessions) -> Caller:
         """The caller of a session cookie. Raises Unauthenticated, and Forbidden if another user's process sends it."""
-        digest = cookies.digest(secret, cookies.way(request))
+        digest = sessions.digest_of(secret, request)
         caller = await self._holder(digest, "there is no such session; open another with `corral dashboard`")
-        cookies.must_be_of(caller, request)
+        sessions.must_be_of(caller, request)
         return caller
 
     async def _holder(self, digest: str, unknown: str) -> Caller:

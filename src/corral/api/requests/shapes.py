@@ -146,18 +146,6 @@ class JobsQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class NewReplay:
-    """The jobs to run again, those of a period (Unix seconds; by default the last week), under one policy or several.
-
-    A policy is POLICY or POLICY/BACKFILL, such as sjf or fcfs/none, or "configured": each queue under its own.
-    """
-
-    policies: Annotated[tuple[str, ...], Field(shortest=1)]
-    since: int | None = None
-    until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class EventsQuery:
     """The events to send: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and,
     except for metrics, all events `after` this event id; by default events from now on.
@@ -308,14 +296,6 @@ class GraphQuery:
     variables: Mapping[str, Any] | None = None
     operationName: str | None = None  # noqa: N815 - the name is GraphQL's
     extensions: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """The beginning of a browser's session: the code of a link from `corral dashboard`, or a token."""
-
-    code: str | None = None
-    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import corral
 from corral.as_login import keyring_shared
 from corral.cli.commands import serving
+from corral.cli.declaring import load
 from corral.cli.local.served_nodes import served_nodes
 from corral.cli.local.server import another_owner, answering
 from corral.cli.screen import painted, print_json, width, wrapped, write_painted
@@ -79,12 +80,14 @@ def _cluster_findings(
     from corral.engines.kubernetes.cluster.client import Cluster
     from corral.engines.kubernetes.doctor import examine
     from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
+    from corral.features.feature_list import features
 
     try:
         cluster = Cluster.connect(kubeconfig, context, namespace)
     except Refused as refused:
         return [CheckResult("cluster", FAILURE, str(refused))]
-    return list(examine(cluster, ReadingSources(prometheus_url), _server_here(own_home())))
+    more = {about: load(where) for feature in features() for about, where in feature.cluster_checks}
+    return list(examine(cluster, ReadingSources(prometheus_url), _server_here(own_home()), more))
 
 
 def _server_here(home: Home) -> "ServerHere":

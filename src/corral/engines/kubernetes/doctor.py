@@ -1,5 +1,4 @@
-"""The checks of `corral doctor --engine kubernetes`: the cluster, our rights, nodes with GPUs, readings, pods,
-services.
+"""The checks of `corral doctor --engine kubernetes`: the cluster, our rights, nodes with GPUs, readings, pods.
 
 Each check asks the cluster once and changes nothing. A problem comes with the command that mends it.
 """
@@ -35,13 +34,9 @@ from corral.engines.kubernetes.cluster.rights import (
     missing_rights,
     namespace_is_missing,
 )
+from corral.engines.kubernetes.inventory.cluster_gpus import ClusterGpus, NodeGpus, list_gpus
 from corral.engines.kubernetes.inventory.pods_elsewhere import PodElsewhere, other_scheduler, warning_of
 from corral.engines.kubernetes.inventory.readings.cluster_readings import EXPORTERS_ALONE, ReadingSources
-from corral.engines.kubernetes.services.cluster_gpus import ClusterGpus, list_gpus
-from corral.engines.kubernetes.services.controllers import CONTROLLERS
-from corral.engines.kubernetes.services.deployed_services import DeployedService
-from corral.engines.kubernetes.services.idle_nodes import NodeGpus
-from corral.engines.kubernetes.services.service_kinds import KINDS
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
 
 SEEING_GPUS = "to know GPUs"
@@ -97,12 +92,16 @@ class Examined:
 
 
 Check = Callable[[Examined], CheckResult]
+NO_CHECKS: Mapping[str, Check] = {}
 
 
 def examine(
-    cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE, here: ServerHere = NO_SERVER
+    cluster: Cluster,
+    sources: ReadingSources = EXPORTERS_ALONE,
+    here: ServerHere = NO_SERVER,
+    more: Mapping[str, Check] = NO_CHECKS,
 ) -> Iterator[CheckResult]:
-    """Yield the result of each check. If the cluster does not answer, yield only that."""
+    """Yield the result of each check, and of `more` checks. If the cluster does not answer, yield only that."""
     try:
         major, minor = cluster.version()
     except CorralError as error:
@@ -121,8 +120,8 @@ def examine(
     if gpus is not None:
         checks |= {"nodes": _nodes, "slices": _slices, "taints": _taints, "readings": _readings, "pods": _pods}
         checks |= {"schedulers": _schedulers}
-    checks |= {"binding": _binding, "queued": _queued, "services": _operators, "deployed": _services}
-    for about, check in checks.items():
+    checks |= {"binding": _binding, "queued": _queued}
+    for about, check in {**checks, **more}.items():
         try:
             yield check(examined)
         except CorralError as error:
@@ -191,7 +190,7 @@ def _taints(examined: Examined) -> CheckResult:
     closed = [one for one in examined.nodes if one.unusable is not None]
     if not closed:
         return CheckResult("taints", OK, "services may be put on every node with GPUs")
-    found = "; ".join(f"{one.node_name}: {one.unusable}" for one in closed[:SHOWN]) + _more(len(closed))
+    found = "; ".join(f"{one.node_name}: {one.unusable}" for one in closed[:SHOWN]) + more_of(len(closed))
     advice = f"if that is not meant: kubectl describe node {closed[0].node_name} | grep -A 5 Taints"
     state = FAILURE if len(closed) == len(examined.nodes) else WARNING
     return CheckResult("taints", state, f"no service is put on {found}", advice)
@@ -271,7 +270,7 @@ def _queued(examined: Examined) -> CheckResult:
     ]
     if not refused:
         return CheckResult("queued", OK, "Corral has refused no pod with it as its scheduler")
-    told = "; ".join(f"{pod.namespace}/{pod.name}: {why}" for pod, why in refused[:SHOWN]) + _more(len(refused))
+    told = "; ".join(f"{pod.namespace}/{pod.name}: {why}" for pod, why in refused[:SHOWN]) + more_of(len(refused))
     first = refused[0][0]
     advice = f"correct what made it, or: kubectl -n {first.namespace} delete pod {first.name}"
     return CheckResult("queued", WARNING, f"{count_of(len(refused), 'pod')} in no queue of Corral: {told}", advice)
@@ -283,46 +282,10 @@ def _why(pod: PodFacts) -> str:
     return told or f"its scheduler ({pod.scheduler}) has said nothing yet"
 
 
-def _operators(examined: Examined) -> CheckResult:
-    installed = [
-        KINDS[via].title
-        for via, controller in CONTROLLERS.items()
-        if controller(examined.cluster).installed(examined.cluster.namespace)
-    ]
-    found = f"{' and '.join(installed)} installed" if installed else "neither OME nor KServe is installed"
-    return CheckResult("services", OK, found, "" if installed else "only `corral deploy` needs one of them")
-
-
-def _services(examined: Examined) -> CheckResult:
-    """Check whether each service runs on the node chosen for it, and is ready."""
-    cluster = examined.cluster
-    controllers = [one for kind in CONTROLLERS.values() if (one := kind(cluster)).installed(cluster.namespace)]
-    rows = [row for one in controllers for row in one.deployments(cluster.namespace)]
-    pods = () if examined.gpus is None else examined.gpus.pods
-    troubled = [(row, why) for row in rows if (why := _trouble(row, pods)) is not None]
-    if not troubled:
-        return CheckResult("deployed", OK, f"{count_of(len(rows), 'service')} in namespace {cluster.namespace}")
-    row = troubled[0][0]
-    found = "; ".join(f"{one.name}: {why}" for one, why in troubled[:SHOWN]) + _more(len(troubled))
-    advice = f"kubectl -n {row.namespace} describe pods -l {KINDS[row.via].pod_label}={row.name}"
-    return CheckResult("deployed", WARNING, found, advice)
-
-
-def _trouble(row: DeployedService, pods: Sequence[PodFacts]) -> str | None:
-    if row.node is not None and row.affinity is None:
-        return f"it was to run on {row.node}, and its affinity is gone"
-    label = KINDS[row.via].pod_label
-    own = [pod for pod in pods if pod.namespace == row.namespace and pod.labels.get(label) == row.name]
-    elsewhere = sorted({pod.node for pod in own if pod.node is not None and row.node not in (None, pod.node)})
-    if elsewhere:
-        how = "is not applied" if row.affinity == "required" else "is only preferred"
-        return f"it was to run on {row.node} and runs on {', '.join(elsewhere)}: the affinity {how}"
-    return None if row.state.state == "ready" else f"{row.state.state}: {row.state.why}"
-
-
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:SHOWN]) + _more(len(names))
+    return ", ".join(names[:SHOWN]) + more_of(len(names))
 
 
-def _more(count: int) -> str:
+def more_of(count: int) -> str:
+    """Say how many there are besides those that are shown."""
     return f" and {count - SHOWN} more" if count > SHOWN else ""

@@ -1,4 +1,4 @@
-"""The recorded past, run again under other policies.
+"""The past of a server, read from its journal, as a simulation takes it.
 
-Start with `replay`.
+Start with `journal`.
 """

@@ -1,4 +1,4 @@
-"""Answers about tokens for TCP, and about sessions of browsers, which have a token too."""
+"""Answers about tokens for TCP."""
 
 from dataclasses import dataclass
 
@@ -29,27 +29,3 @@ class TokenRow:
     expires_at: float | None = None
     revoked_at: float | None = None
     last_used_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PageLink:
-    """A link that opens the pages once, within `valid_s` seconds."""
-
-    url: str
-    valid_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class PageSession:
-    """Who the caller is.
-
-    Attributes:
-        admin: may do everything; overseer: may see everything.
-        expires_at: when their token ends, None for never and for those without one.
-    """
-
-    user: str
-    admin: bool
-    overseer: bool
-    scope: TokenScope
-    expires_at: float | None

@@ -35,10 +35,10 @@ from corral.features.tuner.search.trial import FailedStep
 if TYPE_CHECKING:
     # These are imported late: most tuners, and a server that checks a task, do not use a cluster.
     from corral.engines.kubernetes.cluster.client import Cluster
-    from corral.engines.kubernetes.services.controllers import ServiceController
-    from corral.engines.kubernetes.services.manifests import ModelClaim, ServiceWanted
-    from corral.engines.kubernetes.services.service_pods import ServicePods
-    from corral.engines.kubernetes.services.service_status import ServiceState
+    from corral.features.services.controllers import ServiceController
+    from corral.features.services.manifests import ModelClaim, ServiceWanted
+    from corral.features.services.service_pods import ServicePods
+    from corral.features.services.service_status import ServiceState
 
 log = logging.getLogger("corral.tuner")
 
@@ -153,14 +153,14 @@ class ModelService:
         return ()
 
     def last_lines(self) -> str:
-        from corral.engines.kubernetes.services.service_pods import last_lines
+        from corral.features.services.service_pods import last_lines
 
         server = None if self._pods is None else self._pods.dead or self._pods.server
         return "(none)" if server is None else last_lines(self._cluster, *server, LAST_LINES)
 
     def end(self) -> None:
         """Raise BackendFailed if something of it is left."""
-        from corral.engines.kubernetes.services.service_pods import find_pods
+        from corral.features.services.service_pods import find_pods
 
         until = time.monotonic() + _END_S
         while True:
@@ -181,7 +181,7 @@ class ModelService:
 
     def _seen(self) -> Seen:
         """Return the current state. Raises ExperimentFailed as soon as it is clear that the service will not serve."""
-        from corral.engines.kubernetes.services.service_pods import death_in_words, find_pods
+        from corral.features.services.service_pods import death_in_words, find_pods
 
         try:
             state = self._controller.state(self._name, self._namespace)
@@ -258,7 +258,7 @@ class ModelServiceMode:
         return None
 
     def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
-        from corral.engines.kubernetes.services.manifests import ServiceWanted
+        from corral.features.services.manifests import ServiceWanted
 
         spec, claim = task.spec, _claim(task.spec)
         wanted = ServiceWanted(
@@ -305,7 +305,7 @@ class ModelServiceMode:
         """Return the experiment's service, which may not exist yet. Raises Refused if there is no cluster."""
         from corral.engines.kubernetes.cluster.client import Cluster
         from corral.engines.kubernetes.cluster.kubeconfig import find_access
-        from corral.engines.kubernetes.services.controllers import CONTROLLERS
+        from corral.features.services.controllers import CONTROLLERS
 
         named = {_KUBECONFIG: task.spec.env[_KUBECONFIG]} if _KUBECONFIG in task.spec.env else {}
         cluster = Cluster(find_access(environ={**os.environ, **named}))
@@ -317,7 +317,7 @@ def _claim(spec: TuningSpec) -> "ModelClaim | None":
     """Return the claim in a task's `storage`. Raises Refused."""
     if not spec.storage:
         return None
-    from corral.engines.kubernetes.services.manifests import ModelClaim
+    from corral.features.services.manifests import ModelClaim
 
     known = ("type", "pvc_name", "pvc_subpath", "mount_path")
     for key, value in spec.storage.items():

@@ -1,0 +1,209 @@
+"""The InferenceService that OME or KServe gets: only fields that every version of theirs knows. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from corral.core.model.errors import Refused
+from corral.core.model.units import is_whole
+from corral.engines.kubernetes.cluster.gpu_resources import gpu_resource, gpu_resources
+from corral.engines.kubernetes.cluster.objects import mapping, sequence
+from corral.engines.kubernetes.inventory.pod_rules import Rules, affinity_for
+from corral.features.services.parameters import asked_gpus, merged_arguments, runtime_arguments
+
+OME_GROUP = "ome.io"
+KSERVE_GROUP = "serving.kserve.io"
+
+MANAGED_BY = {"app.kubernetes.io/managed-by": "corral"}
+"""The label of every service that was deployed here."""
+
+NODE_ANNOTATION, GPUS_ANNOTATION, MARK_ANNOTATION = "corral.dev/node", "corral.dev/gpus", "corral.dev/deployment"
+
+_CLAIM = "corral-model"
+"""The name of the volume that a claim becomes."""
+
+_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_MOST_NAME = 50
+"""The longest name. Operators add words such as `-engine`, and names and labels of pods have at most 63 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelClaim:
+    """A PersistentVolumeClaim with a model, the part of it that is meant, and where OME's server sees that."""
+
+    name: str
+    sub_path: str = ""
+    mount_path: str = "/model"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceWanted:
+    """A model service as its user requests it.
+
+    Attributes:
+        model_name: OME's ClusterBaseModel; for KServe a storage URI, or a name where the runtime brings the model.
+        parameters: options of the runtime, such as {"tp-size": 2}.
+        labels, annotations: those beside Corral's own.
+        gpus: the number of GPUs; None takes it from the parameters or the runtime.
+        env: variables of the server, beside the runtime's own.
+        claim: the claim with its model; KServe takes it in place of the model's address, and mounts it at /mnt/models.
+    """
+
+    name: str
+    namespace: str
+    model_name: str
+    runtime_name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    gpus: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    claim: ModelClaim | None = None
+
+    @property
+    def asked_gpus(self) -> int | None:
+        """GPUs that it names, or its parameters do. Raises Refused if these make no sense."""
+        return asked_gpus(self.parameters) if self.gpus is None else self.gpus
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWish:
+    """The node that a service is to run on, by its name and its hostname label."""
+
+    node_name: str
+    hostname: str
+    required: bool = False
+
+
+def checked_name(name: str) -> str:
+    """Return the name if it is valid for a service. Raises Refused with a valid name similar to it."""
+    if _NAME.fullmatch(name) and len(name) <= _MOST_NAME:
+        return name
+    could = re.sub(r"-+", "-", re.sub(r"[^a-z0-9]", "-", name.lower())).strip("-")[:_MOST_NAME].rstrip("-")
+    hint = f", such as {could}" if _NAME.fullmatch(could) else ""
+    raise Refused(
+        f"{name!r} cannot be a service's name: up to {_MOST_NAME} lower-case letters, digits and '-', a letter first,"
+        f" no '-' at the end{hint}",
+        field="name",
+    )
+
+
+def ome_service(wanted: ServiceWanted, runtime: Mapping[str, Any], wish: NodeWish | None) -> dict[str, Any]:
+    """Return OME's InferenceService. `runtime` is the ClusterServingRuntime; a service's arguments would replace its
+    own.
+    """
+    rules = ome_rules(runtime)
+    own = mapping(rules.get("runner"))
+    engine: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1}
+    if wish is not None:
+        engine["affinity"] = affinity_for(wish.hostname, required=wish.required, rules=rules)
+    runner = _container(wanted)
+    if added := runner.pop("args", None):
+        runner["args"] = merged_arguments(_strings(own.get("command")), _strings(own.get("args")), added)
+    if wanted.env:
+        kept = [one for one in sequence(own.get("env")) if one.get("name") not in wanted.env]
+        runner["env"] = [*kept, *runner["env"]]
+    if wanted.claim is not None:
+        engine["volumes"] = [*sequence(rules.get("volumes")), _volume(wanted.claim)]
+        runner["volumeMounts"] = [*sequence(own.get("volumeMounts")), _mount(wanted.claim)]
+    if runner:
+        engine["runner"] = {"name": "ome-container", **runner}
+    spec = {
+        "model": {"name": wanted.model_name, "kind": "ClusterBaseModel", "apiGroup": OME_GROUP},
+        "runtime": {"name": wanted.runtime_name, "kind": "ClusterServingRuntime", "apiGroup": OME_GROUP},
+        "engine": engine,
+    }
+    return _service(OME_GROUP, _meta(wanted, wish), spec)
+
+
+def kserve_service(wanted: ServiceWanted, runtime: Mapping[str, Any], wish: NodeWish | None) -> dict[str, Any]:
+    """Return KServe's InferenceService. `runtime` is the serving runtime; its first model format is the service's.
+
+    KServe appends a service's arguments to the runtime's. Knative allows no affinity, so with a node KServe makes an
+    ordinary Deployment.
+    """
+    model: dict[str, Any] = {"modelFormat": {"name": _model_format(runtime)}, "runtime": wanted.runtime_name}
+    if wanted.claim is not None:
+        model["storageUri"] = f"pvc://{wanted.claim.name}/{wanted.claim.sub_path}".rstrip("/")
+    elif "://" in wanted.model_name:
+        model["storageUri"] = wanted.model_name
+    model |= _container(wanted)
+    if any("{{" in argument for argument in model.get("args", ())):
+        raise Refused("KServe reads '{{' in arguments as a template of its own; leave it out", field="parameters")
+    predictor: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1, "model": model}
+    metadata = _meta(wanted, wish)
+    if wish is not None:
+        predictor["affinity"] = affinity_for(wish.hostname, required=wish.required, rules=kserve_rules(runtime))
+        metadata["annotations"]["serving.kserve.io/deploymentMode"] = "Standard"
+    return _service(KSERVE_GROUP, metadata, {"predictor": predictor})
+
+
+def ome_rules(runtime: Mapping[str, Any]) -> Rules:
+    """Return the pod rules of the engine in an OME runtime."""
+    return mapping(mapping(runtime.get("spec")).get("engineConfig"))
+
+
+def kserve_rules(runtime: Mapping[str, Any]) -> Rules:
+    """Return the pod rules in a KServe runtime."""
+    return mapping(runtime.get("spec"))
+
+
+def runtime_gpus(rules: Rules) -> int | None:
+    """Return the number of GPUs that the containers of a runtime request themselves, or None if unknown."""
+    containers = sequence(rules.get("containers")) or [mapping(rules.get("runner"))]
+    limits = [mapping(mapping(one.get("resources")).get("limits")) for one in containers]
+    asked = [one.get(resource) for one in limits for resource in gpu_resources()]
+    counts = [int(str(value)) for value in asked if value is not None and is_whole(str(value))]
+    return sum(counts) if counts else None
+
+
+def _service(group: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": f"{group}/v1beta1", "kind": "InferenceService", "metadata": metadata, "spec": spec}
+
+
+def _container(wanted: ServiceWanted) -> dict[str, Any]:
+    """The arguments of the parameters, and as many GPUs as these ask for; the runtime's own where they name none."""
+    container: dict[str, Any] = {}
+    if arguments := runtime_arguments(wanted.parameters):
+        container["args"] = arguments
+    if wanted.env:
+        container["env"] = [{"name": name, "value": value} for name, value in wanted.env.items()]
+    if (gpus := wanted.asked_gpus) is not None:
+        count = {gpu_resource(None): str(gpus)}
+        container["resources"] = {"limits": count, "requests": dict(count)}
+    return container
+
+
+def _meta(wanted: ServiceWanted, wish: NodeWish | None) -> dict[str, Any]:
+    annotations = {**wanted.annotations, GPUS_ANNOTATION: str(wanted.asked_gpus or 1)}
+    if wish is not None:
+        annotations[NODE_ANNOTATION] = wish.node_name
+    return {
+        "name": checked_name(wanted.name),
+        "namespace": wanted.namespace,
+        "labels": {**wanted.labels, **MANAGED_BY},
+        "annotations": annotations,
+    }
+
+
+def _volume(claim: ModelClaim) -> dict[str, Any]:
+    return {"name": _CLAIM, "persistentVolumeClaim": {"claimName": claim.name}}
+
+
+def _mount(claim: ModelClaim) -> dict[str, Any]:
+    mount = {"name": _CLAIM, "mountPath": claim.mount_path, "readOnly": True}
+    return mount | ({"subPath": claim.sub_path} if claim.sub_path else {})
+
+
+def _model_format(runtime: Mapping[str, Any]) -> str:
+    names = [one.get("name") for one in sequence(mapping(runtime.get("spec")).get("supportedModelFormats"))]
+    found = next((name for name in names if isinstance(name, str) and name), None)
+    if found is None:
+        name = mapping(runtime.get("metadata")).get("name")
+        raise Refused(f"the runtime {name} names no model format that it supports", field="runtime")
+    return found
+
+
+def _strings(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

@@ -1,0 +1,154 @@
+"""`corral deploy`, `corral deployments` and `corral undeploy`: model services on Kubernetes, without a server."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+from corral.cli.screen import print_json, say, write_lines
+from corral.core.model.errors import Forbidden, NotFound, Refused
+from corral.features.services import commands
+
+if TYPE_CHECKING:
+    from corral.engines.kubernetes.cluster.client import Cluster
+    from corral.features.services.controllers import ServiceController
+    from corral.features.services.deployed_services import DeployedService
+    from corral.features.services.idle_nodes import Fallback
+
+
+def deploy(given: commands.DeployCommand) -> None:
+    """Run `corral deploy`."""
+    from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
+    from corral.features.services.controllers import CONTROLLERS
+    from corral.features.services.manifests import ServiceWanted
+    from corral.features.services.parameters import parameters_from
+    from corral.features.services.service_kinds import kind_via
+
+    kind = kind_via(given.via)
+    if given.node not in ("preferred", "required", "any"):
+        raise Refused(f"--node {given.node!r} is not known: preferred, required or any", field="node")
+    cluster = _connected(given.kubeconfig, given.context, given.namespace)
+    controller = CONTROLLERS[kind.via](
+        cluster,
+        sources=ReadingSources(given.prometheus, given.exec_nvidia_smi),
+        say=_say_lines if given.dry_run else _print,
+    )
+    wanted = ServiceWanted(
+        given.name, cluster.namespace, given.model, given.runtime, parameters_from(given.param or [])
+    )
+    made = controller.deploy(
+        wanted,
+        select_node=given.node != "any",
+        affinity="required" if given.node == "required" else "preferred",
+        fallback=cast("Fallback", given.fallback),
+        dry_run=given.dry_run,
+    )
+    if given.dry_run:
+        write_lines(*_as_manifest(made))
+    elif not given.detach:
+        say(f"waiting until {given.name} is ready; it is deployed whether you wait or not")
+        url = controller.wait_for_ready(given.name, cluster.namespace, given.timeout)
+        write_lines(f"{given.name} is ready" + (f" at {url}" if url else ""))
+
+
+def deployments(given: commands.DeploymentsCommand) -> None:
+    """Run `corral deployments`."""
+    from corral.cli.tables.text_table import TextTable
+
+    cluster = _connected(given.kubeconfig, given.context, given.namespace)
+    rows = [
+        row for one in _controllers(cluster) for row in one.deployments(None if given.everywhere else cluster.namespace)
+    ]
+    if not (rows or given.everywhere):
+        _require_namespace(cluster)
+    if given.json:
+        print_json(rows)
+        return
+    if not rows:
+        where = "any namespace" if given.everywhere else f"namespace {cluster.namespace}"
+        say(f"nothing is deployed by Corral in {where}")
+        return
+    table = TextTable(
+        ["NAMESPACE", "NAME", "VIA", "STATE", "GPUS", "NODE", "MODEL", "ADDRESS OR REASON"], numeric=["GPUS"]
+    )
+    for row in rows:
+        table.add(*_cells(row))
+    write_lines(*table.lines())
+
+
+def undeploy(given: commands.UndeployCommand) -> None:
+    """Run `corral undeploy`."""
+    cluster = _connected(given.kubeconfig, given.context, given.namespace)
+    found = [one for one in _controllers(cluster, given.via) if one.has(given.name, cluster.namespace)]
+    if len(found) > 1:
+        raise Refused(f"{given.name} is a service of OME and of KServe; say which with --via", field="via")
+    if not found:
+        _require_namespace(cluster)
+        raise NotFound(
+            f"there is no service {given.name} in namespace {cluster.namespace}; `corral deployments -A` lists all",
+            field="name",
+        )
+    found[0].delete_inference_service(given.name, cluster.namespace)
+    write_lines(f"Removed InferenceService '{given.name}' in namespace '{cluster.namespace}'")
+
+
+def _as_manifest(made: dict[str, Any]) -> list[str]:
+    """The service as a user would write it, in lines of YAML, without the fields that the API server adds."""
+    import yaml
+
+    shown = {key: made[key] for key in ("apiVersion", "kind", "metadata", "spec") if key in made}
+    written = ("name", "namespace", "labels", "annotations")
+    shown["metadata"] = {key: value for key, value in made["metadata"].items() if key in written}
+    return yaml.safe_dump(shown, sort_keys=False).splitlines()
+
+
+def _connected(kubeconfig: str | None, context: str | None, namespace: str | None) -> "Cluster":
+    from corral.engines.kubernetes.cluster.client import Cluster
+
+    return Cluster.connect(kubeconfig, context, namespace)
+
+
+def _require_namespace(cluster: "Cluster") -> None:
+    """Raises NotFound if the namespace does not exist. It is called after nothing was found there."""
+    from corral.engines.kubernetes.cluster.rights import namespace_is_missing
+
+    if namespace_is_missing(cluster):
+        raise NotFound(
+            f"{cluster} has no namespace {cluster.namespace}; `corral deployments -A` lists the services of all",
+            field="namespace",
+        )
+
+
+def _controllers(cluster: "Cluster", via: str | None = None) -> "list[ServiceController]":
+    """The controllers with an installed operator, whose services this user may see. Raises NotFound or Forbidden."""
+    from corral.features.services.controllers import CONTROLLERS
+    from corral.features.services.service_kinds import kind_via
+
+    kinds = list(CONTROLLERS) if via is None else [kind_via(via).via]
+    found, refused = [], None
+    for kind in kinds:
+        controller = CONTROLLERS[kind](cluster)
+        try:
+            if controller.installed(cluster.namespace):
+                found.append(controller)
+        except Forbidden as error:
+            refused = error
+    if not found and refused is not None:
+        raise refused
+    if not found:
+        raise NotFound(
+            "neither OME nor KServe is installed in this cluster" if via is None else f"{via} is not installed"
+        )
+    return found
+
+
+def _cells(row: "DeployedService") -> list[str]:
+    gpus = "-" if row.gpus is None else str(row.gpus)
+    told = row.state.url or row.state.why
+    return [row.namespace, row.name, row.via, row.state.state, gpus, row.node or "any", row.model, told or "-"]
+
+
+def _say_lines(text: str) -> None:
+    for line in text.split("\n"):
+        say(line)
+
+
+def _print(text: str) -> None:
+    write_lines(*text.split("\n"))

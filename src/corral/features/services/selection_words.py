@@ -1,0 +1,29 @@
+"""The printed text about the choice of a node. Users' scripts parse it by its words."""
+
+from corral.features.services.idle_nodes import NodeGpuSummary
+
+TITLE = "=== GPU Node Selection ==="
+END = "=" * len(TITLE)
+
+
+def selection_block(required_gpus: int, chosen: NodeGpuSummary | None, why_none: str = "") -> str:
+    """Return the printed block about a choice; without a choice it says why."""
+    lines = [TITLE, f"Looking for node with {required_gpus} idle GPU(s)..."]
+    if chosen is None:
+        lines += [f"No node selected: {why_none}", "Kubernetes decides where it runs"]
+    else:
+        lines += [
+            f"Selected node '{chosen.node_name}' for deployment:",
+            f"  - Allocatable GPUs: {chosen.allocatable_gpus}/{chosen.total_gpus}",
+            f"  - Idle GPUs: {chosen.idle_gpu_count}",
+            f"  - Avg Utilization: {chosen.avg_utilization:.1f}%",
+            f"  - Avg Memory Usage: {chosen.avg_memory_usage:.1f}%",
+            f"✓ Selected node: {chosen.node_name}",
+        ]
+    return "\n".join([*lines, END])
+
+
+def created_line(service: str, namespace: str, node_name: str | None) -> str:
+    """The line after the block, once the service is created."""
+    where = f" on node '{node_name}'" if node_name else ""
+    return f"Created InferenceService '{service}' in namespace '{namespace}'{where}"

@@ -1,0 +1,106 @@
+"""What OME and KServe get of a deployment."""
+
+from typing import Any
+
+import pytest
+
+from corral.core.model.errors import Refused
+from corral.features.services.manifests import (
+    NodeWish,
+    ServiceWanted,
+    checked_name,
+    kserve_service,
+    ome_service,
+    runtime_gpus,
+)
+
+OME_RUNTIME: dict[str, Any] = {
+    "spec": {
+        "engineConfig": {
+            "tolerations": [{"key": "team", "operator": "Exists"}],
+            "runner": {
+                "name": "ome-container",
+                "command": ["python3", "-m", "server"],
+                "args": ["--port=8080"],
+                "resources": {"limits": {"nvidia.com/gpu": 4}},
+            },
+        }
+    }
+}
+KSERVE_RUNTIME: dict[str, Any] = {
+    "metadata": {"name": "hf"},
+    "spec": {"supportedModelFormats": [{"name": "huggingface"}], "containers": [{"name": "kserve-container"}]},
+}
+
+
+def wanted(model: str = "llama", **parameters: Any) -> ServiceWanted:
+    return ServiceWanted("chat", "team", model, "rt", {key.replace("_", "-"): val for key, val in parameters.items()})
+
+
+def test_ome_gets_the_model_the_runtime_and_the_runtimes_own_arguments_with_those_added() -> None:
+    made = ome_service(wanted(tp_size=2), OME_RUNTIME, NodeWish("node-1", "host-1"))
+    assert made["spec"]["model"] == {"name": "llama", "kind": "ClusterBaseModel", "apiGroup": "ome.io"}
+    assert made["spec"]["runtime"] == {"name": "rt", "kind": "ClusterServingRuntime", "apiGroup": "ome.io"}
+    engine = made["spec"]["engine"]
+    assert engine["runner"]["args"] == ["--port=8080", "--tp-size=2"]
+    assert engine["runner"]["name"] == "ome-container"
+    assert (
+        engine["runner"]["resources"]["limits"] == engine["runner"]["resources"]["requests"] == {"nvidia.com/gpu": "2"}
+    )
+    assert "preferredDuringSchedulingIgnoredDuringExecution" in engine["affinity"]["nodeAffinity"]
+    assert made["metadata"]["annotations"] == {"corral.dev/gpus": "2", "corral.dev/node": "node-1"}
+
+
+def test_without_parameters_and_node_the_runtime_stays_as_it_is() -> None:
+    made = ome_service(wanted(), OME_RUNTIME, None)
+    assert made["spec"]["engine"] == {"minReplicas": 1, "maxReplicas": 1}
+
+
+def test_kserve_gets_the_runtimes_model_format_and_only_what_is_added() -> None:
+    made = kserve_service(wanted("hf://meta/llama", tp_size=2), KSERVE_RUNTIME, NodeWish("n", "host-1", required=True))
+    predictor = made["spec"]["predictor"]
+    assert predictor["model"] == {
+        "modelFormat": {"name": "huggingface"},
+        "runtime": "rt",
+        "storageUri": "hf://meta/llama",
+        "args": ["--tp-size=2"],
+        "resources": {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "2"}},
+    }
+    assert "requiredDuringSchedulingIgnoredDuringExecution" in predictor["affinity"]["nodeAffinity"]
+    assert made["metadata"]["annotations"]["serving.kserve.io/deploymentMode"] == "Standard"
+
+
+def test_a_model_that_is_no_uri_is_the_runtimes_own_for_kserve() -> None:
+    assert "storageUri" not in kserve_service(wanted("llama"), KSERVE_RUNTIME, None)["spec"]["predictor"]["model"]
+
+
+@pytest.mark.parametrize("runtime", [{}, {"spec": None}, {"spec": {"supportedModelFormats": [{"name": 7}, 3]}}])
+def test_a_runtime_that_supports_nothing_is_refused_for_kserve(runtime: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match="no model format"):
+        kserve_service(wanted(), runtime, None)
+
+
+def test_what_kserve_would_read_as_a_template_is_refused() -> None:
+    with pytest.raises(Refused, match="template"):
+        kserve_service(wanted(chat="{{.Name}}"), KSERVE_RUNTIME, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("My_Task-exp1", "my-task-exp1"),
+        ("a.b", "a-b"),
+        ("x" * 60, "x" * 50),
+        ("a-", "such as a"),
+        ("7", "letter first"),
+    ],
+)
+def test_a_name_that_no_service_can_have_is_refused_with_one_that_it_could(name: str, hint: str) -> None:
+    with pytest.raises(Refused, match=hint):
+        checked_name(name)
+    assert checked_name("my-task-exp1") == "my-task-exp1"
+
+
+def test_the_gpus_that_a_runtime_asks_for_itself_are_counted() -> None:
+    assert runtime_gpus(OME_RUNTIME["spec"]["engineConfig"]) == 4
+    assert runtime_gpus({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "x"}}}]}) is None

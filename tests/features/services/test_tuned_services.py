@@ -1,0 +1,128 @@
+"""Tasks whose servers are model services: a real API server, and an operator that is played to the last."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.client import Client
+from corral.engines.kubernetes.cluster.client import Selection
+from corral.engines.kubernetes.cluster.resource import PODS
+from corral.features.services.service_kinds import KINDS
+from tests.e2e.box import Box, described, serving
+from tests.engines.kubernetes.control_plane import ControlPlane
+from tests.engines.kubernetes.definitions import needs_definitions
+from tests.features.services.conftest import Site
+from tests.features.services.playing_operator import PlayingOperator, playing_operator
+from tests.features.tuner.tasks import SLOW, TASK, begun, over, tuner_of, until
+
+pytestmark = needs_definitions
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Box]:
+    with serving(described(1)) as serving_box:
+        yield serving_box
+
+
+@pytest.fixture
+def task(site: Site, control_plane: ControlPlane, tmp_path: Path) -> dict[str, Any]:
+    """One for the site's runtime, of which no engine is known."""
+    return {
+        **TASK,
+        "task_name": "Tuned by test",
+        "model": {"id_or_path": site.model, "namespace": site.namespace},
+        "base_runtime": site.runtime,
+        "env": {"KUBECONFIG": str(control_plane.kubeconfig(tmp_path / "config"))},
+    }
+
+
+@pytest.fixture
+def operator(request: pytest.FixtureRequest, site: Site) -> Iterator[PlayingOperator]:
+    """That of the kind which a test names."""
+    node = site.node("a", labels={"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"})
+    site.ready_on(node)
+    with playing_operator(site.cluster, KINDS[request.param], site.namespace, node) as operator:
+        yield operator
+
+
+def assert_nothing_is_left(site: Site, via: str) -> None:
+    assert site.cluster.list(KINDS[via].services, Selection(site.namespace)) == ()
+    assert site.cluster.list(PODS, Selection(site.namespace)) == ()
+
+
+@pytest.mark.parametrize("operator", ["ome"], indirect=True)
+def test_every_tuned_parameter_reaches_the_engine_and_its_own_words_say_which_it_does_not_know(
+    box: Box, site: Site, operator: PlayingOperator, task: dict[str, Any]
+) -> None:
+    space = {"tensor-parallel-size": [2], "max-num-seqs": [4], "chunk-size": [64, "many"]}
+    storage = {"type": "pvc", "pvc_name": "models", "pvc_subpath": "llama", "mount_path": "/raid/llama"}
+    task = {**task, "deployment_mode": "ome", "parameters": space, "storage": storage}
+    task["env"] = {**task["env"], "ENGINE_LOG": "debug"}
+    with Client(box.home) as client:
+        row = over(box, client, begun(client, **task))
+        good, bad = client.experiments.list(row.id, metrics=True)
+    assert (row.status, good.status, bad.status) == ("completed", "success", "failed")
+    assert "argument --chunk-size: invalid int value: 'many'" in (bad.error_message or "")
+    assert (good.service_name, good.job_id) == ("tuned-by-test-exp1", None)
+    assert good.gpu_info is not None
+    assert (good.gpu_info["model"], good.gpu_info["count"]) == ("NVIDIA-H100-80GB-HBM3", 2)
+    made = operator.made["tuned-by-test-exp1"]
+    labels, noted = made["metadata"]["labels"], made["metadata"]["annotations"]
+    assert (labels["autotuner.io/task"], labels["autotuner.io/experiment-id"]) == ("tuned-by-test", "1")
+    kept = {name: value for name, value in noted.items() if name.startswith("ome.io/")}
+    assert kept == {
+        "ome.io/storage-type": "pvc",
+        "ome.io/pvc-name": "models",
+        "ome.io/pvc-subpath": "llama",
+        "ome.io/mount-path": "/raid/llama",
+    }
+    engine = made["spec"]["engine"]
+    runner = engine["runner"]
+    assert runner["args"] == ["--port=8080", "--tensor-parallel-size=2", "--max-num-seqs=4", "--chunk-size=64"]
+    assert runner["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+    assert runner["env"] == [{"name": "ENGINE_LOG", "value": "debug"}]
+    assert engine["volumes"][0]["persistentVolumeClaim"] == {"claimName": "models"}
+    assert (runner["volumeMounts"][0]["mountPath"], runner["volumeMounts"][0]["subPath"]) == ("/raid/llama", "llama")
+    assert_nothing_is_left(site, "ome")
+
+
+@pytest.mark.parametrize("operator", ["kserve"], indirect=True)
+def test_a_service_outlives_the_loss_of_its_pod_and_of_its_tuner_and_is_gone_in_the_end(
+    box: Box, site: Site, operator: PlayingOperator, task: dict[str, Any]
+) -> None:
+    claim = {"type": "pvc", "pvc_name": "models", "pvc_subpath": "llama"}
+    task = {**task, "deployment_mode": "kserve", "parameters": {"max-num-seqs": [4]}, "storage": claim}
+    with Client(box.home) as client:
+        task_id = begun(client, **{**task, "benchmark": {**SLOW, "max_time_per_iteration": 0.05}})
+        until(box, client, task_id, lambda row: row.status == "benchmarking")
+        with operator.evicted("tuned-by-test-exp1"):
+            until(box, client, task_id, lambda row: row.status == "pending")
+            os.kill(tuner_of(box, task_id), signal.SIGKILL)
+        row = over(box, client, task_id)
+        (one,) = client.experiments.list(task_id, metrics=True)
+    assert (row.error_message, one.status, len((one.metrics or {})["raw_results"])) == (None, "success", 1)
+    assert (list(operator.made), len(operator.uids)) == (["tuned-by-test-exp1"], 1)
+    assert operator.made["tuned-by-test-exp1"]["spec"]["predictor"]["model"]["storageUri"] == "pvc://models/llama"
+    assert_nothing_is_left(site, "kserve")
+
+
+def test_what_no_combination_can_change_fails_the_task_after_one_experiment(
+    box: Box, site: Site, task: dict[str, Any]
+) -> None:
+    task = {**task, "deployment_mode": "ome"}
+    others = {"metadata": {"name": "taken-exp1"}, "spec": {"engine": {"minReplicas": 1}}}
+    site.cluster.create(KINDS["ome"].services, others, site.namespace)
+    wrong: dict[str, dict[str, Any]] = {
+        "there is no runtime no-such-runtime": {"base_runtime": "no-such-runtime"},
+        "there is a service taken-exp1 in namespace": {"task_name": "taken"},
+        "/nowhere/config": {"env": {"KUBECONFIG": "/nowhere/config"}},
+    }
+    with Client(box.home) as client:
+        for task_id, words in [(begun(client, **{**task, **fields}), words) for words, fields in wrong.items()]:
+            row = over(box, client, task_id)
+            assert (row.status, row.total_experiments) == ("failed", 1)
+            assert words in (row.error_message or "")
