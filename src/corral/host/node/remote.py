@@ -54,9 +54,9 @@ class RemoteNode(CarriedAgent):
         self._drop_idle()
 
     def _call(self, method: Method, *values: Any, **named: Any) -> Any:
-        arguments = {**dict(zip(method.parameters, values, strict=False)), **named}
-        message = {"call": str(method), "arguments": {name: to_plain(value) for name, value in arguments.items()}}
-        takes_s = arguments["timeout_s"] if str(method) == "news.since" else TAKES_S.get(str(method), 0.0)
+        call, arguments = str(method), {**dict(zip(method.parameters, values, strict=False)), **named}
+        message = {"call": call, "arguments": {name: to_plain(value) for name, value in arguments.items()}}
+        takes_s = arguments["timeout_s"] if call == "news.since" else TAKES_S.get(call, 0.0)
         within_s = takes_s + self._patience_s
         until = time.monotonic() + within_s
         try:
