@@ -6,7 +6,7 @@ from corral.core.model.units import format_share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from corral.client import HolderRow
+    from corral.client import DeviceRow, HolderRow
 
 STATE_STYLES = {
     "free": "green", "allocated": "cyan", "reserved": "blue", "in_use": "yellow", "stale": "yellow",
@@ -20,6 +20,15 @@ def holder_words(holder: HolderRow) -> str:
     """A job that has a part of a device, with its user: "alice/17", "alice/17 x0.5"."""
     share = "" if holder.share_milli == 1000 else f" x{format_share(holder.share_milli)}"
     return f"{holder.user}/{holder.job}{share}"
+
+
+def parts_in_use(device: DeviceRow) -> tuple[float | None, float | None]:
+    """The parts, from 0 to 1, of the device's time and of its memory that are used; None if they are not known."""
+    busy = None if device.utilization_pct is None else device.utilization_pct / 100
+    used = None
+    if device.memory_used_mib is not None and device.memory_total_mib:
+        used = device.memory_used_mib / device.memory_total_mib
+    return busy, used
 
 
 def memory_style(part: float | None) -> str:

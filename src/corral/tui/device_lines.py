@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from corral.core.model.answers.devices import DeviceRow
 from corral.formatting.bars import bar, spark_line
 from corral.formatting.device_names import device_called, short_model
-from corral.formatting.device_words import STATE_STYLES, holder_words, in_gib, known, memory_style
+from corral.formatting.device_words import STATE_STYLES, holder_words, in_gib, known, memory_style, parts_in_use
 from corral.formatting.times import clock_time
 from corral.tui.sparks import MOST_STEPS, STEP_S, Sparks
 from corral.tui.styled_lines import Line, Span, cell, clipped_to, line_of
@@ -68,10 +68,7 @@ def device_title(layout: DeviceLayout) -> str:
 
 def device_line(device: DeviceRow, layout: DeviceLayout, sparks: Sparks, several: bool, now: float) -> Line:
     """Return the line of one device. Unknown values are question marks, or gaps of a spark line."""
-    busy = None if device.utilization_pct is None else device.utilization_pct / 100
-    used = None
-    if device.memory_used_mib is not None and device.memory_total_mib:
-        used = device.memory_used_mib / device.memory_total_mib
+    busy, used = parts_in_use(device)
     spans: list[Span] = [cell(device_called(device, several), layout.called)]
     if layout.spark:
         spans.append((spark_line(sparks.last(device.uuid, layout.spark, now)), "cyan"))

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from corral.core.model.devices.device import Device, DeviceCondition, DeviceProcess, DeviceState, Node
-from corral.core.model.devices.device_match import model_matches
+from corral.core.model.devices.model_and_profile_match import model_matches
 from corral.core.model.fact import AllocationMade, ConditionObserved, NodeObserved
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.core.model.devices.device_match import profile_matches
 from corral.core.model.devices.means import Means
+from corral.core.model.devices.model_and_profile_match import profile_matches
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.fit import (

@@ -12,8 +12,8 @@ from corral.cli.commands.measuring import CheckFlags
 from corral.cli.screen import painted, print_json, say, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer, ServerInfo
 from corral.core.model.devices.device import FIRST_VENDOR, VirtualLayer
-from corral.core.model.devices.device_match import profile_matches
 from corral.core.model.devices.means import Means
+from corral.core.model.devices.model_and_profile_match import profile_matches
 from corral.core.model.errors import Refused, nearest
 from corral.core.model.units import MILLI_PER_DEVICE, parse_memory_mib, parse_share_milli
 

@@ -8,7 +8,7 @@ import re
 
 from corral.cli.scripts.sbatch_said import Said
 from corral.cli.site.site import Site
-from corral.core.model.devices.device_match import model_matches
+from corral.core.model.devices.model_and_profile_match import model_matches
 from corral.core.model.errors import Refused
 
 _WORD = re.compile(r"[\w.-]+(?:=[\w.-]+)?")

@@ -7,7 +7,7 @@ from corral.cli.screen import clipped, painted
 from corral.client import DeviceRow
 from corral.formatting.bars import bar
 from corral.formatting.device_names import short_model
-from corral.formatting.device_words import in_gib, known, memory_style
+from corral.formatting.device_words import in_gib, known, memory_style, parts_in_use
 
 _LEAST_BAR, _LONGEST_BAR = 4, 20
 _SHORTEST_MODEL, _LONGEST_MODEL = 4, 18
@@ -45,10 +45,7 @@ def layout_for(columns: int, devices: Sequence[DeviceRow]) -> GaugeLayout:
 
 def bars_line(device: DeviceRow, who: str, layout: GaugeLayout, state_style: str) -> str:
     """The line of one GPU: temperature, power, utilization, memory, state, and `who` has it."""
-    busy = None if device.utilization_pct is None else device.utilization_pct / 100
-    used = None
-    if device.memory_used_mib is not None and device.memory_total_mib:
-        used = device.memory_used_mib / device.memory_total_mib
+    busy, used = parts_in_use(device)
     memory = f"{in_gib(device.memory_used_mib)}/{in_gib(device.memory_total_mib)}G"
     parts: list[tuple[str, str | None]] = [(f"[{known(device.index)}]".ljust(4), None)]
     if layout.model:

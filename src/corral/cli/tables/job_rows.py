@@ -85,7 +85,7 @@ COLUMNS: dict[str, Column] = {
     ),
     "where": Column(
         "WHERE, WHY",
-        lambda row, places, now: _where_and_params(row, places),
+        lambda row, places, now: f"{_params(row)}{job_place(row, places)}",
         40,
         several=lambda group, places, now: place_of(group, places),
     ),
@@ -93,7 +93,7 @@ COLUMNS: dict[str, Column] = {
     "started": Column("STARTED", lambda row, places, now: _moment(row.started_at)),
     "ended": Column("ENDED", lambda row, places, now: _moment(row.ended_at)),
     "attempts": Column("ATTEMPTS", lambda row, places, now: str(row.attempts), numeric=True),
-    "exit": Column("EXIT", lambda row, places, now: _or_dash(row.exit_code), numeric=True),
+    "exit": Column("EXIT", lambda row, places, now: "-" if row.exit_code is None else str(row.exit_code), numeric=True),
     "queue": Column("QUEUE", lambda row, places, now: row.queue, 12),
     "project": Column("PROJECT", lambda row, places, now: row.project, 12),
     "priority": Column("PRIORITY", lambda row, places, now: str(row.priority), numeric=True),
@@ -208,10 +208,6 @@ def fill_in_nodes(rows: Iterable[Any], devices: Sequence[DeviceRow]) -> None:
         row.nodes = row.nodes or list(dict.fromkeys(node_of[uuid] for uuid in row.devices if uuid in node_of))
 
 
-def _where_and_params(row: JobRow, places: Places) -> str:
-    return f"{_params(row)}{job_place(row, places)}"
-
-
 def _params(row: JobRow) -> str:
     """The parameters of a sweep's job, as far as they leave room for its place: "lr=0.1 seed=1: "."""
     return f"{fitted(named_values(tuple(row.params.items())), 90, LEAST_PARAMS_WIDTH)}: " if row.params else ""
@@ -226,7 +222,3 @@ def _command(row: JobRow) -> str:
 def _moment(at: float | None) -> str:
     """A time that sorts as text and can be read by programs: "2026-11-22 10:58:03"."""
     return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
-
-
-def _or_dash(value: object) -> str:
-    return "-" if value is None else str(value)

@@ -83,7 +83,7 @@ def estimate_local(model: LocalModel, load: InferenceSetup) -> Estimate:
     stored = shape.quantization or shape.dtype or "float16"
     asked = _quantization(load, shape.quantization) or canonical(load.dtype) or stored
     source = f"{model.path}/config.json"
-    if model.weight_bytes is not None and (shape.quantization or _same_width(asked, stored)):
+    if model.weight_bytes is not None and (shape.quantization or BYTES_PER_WEIGHT[asked] == BYTES_PER_WEIGHT[stored]):
         source += " and the size of its weight files"
         weight_bytes = model.weight_bytes / load.world_size
     else:
@@ -117,10 +117,6 @@ def parse_context(text: str) -> int:
 
 def _quantization(load: InferenceSetup, stored: str | None) -> str | None:
     return stored or canonical(load.quantization)
-
-
-def _same_width(one: str, other: str) -> bool:
-    return BYTES_PER_WEIGHT[one] == BYTES_PER_WEIGHT[other]
 
 
 def _weight_bytes(shape: ModelShape, asked: str, load: InferenceSetup) -> float:

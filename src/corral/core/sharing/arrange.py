@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from corral.core.model.devices.device import Device, Node, VirtualLayer
-from corral.core.model.devices.device_match import model_matches
 from corral.core.model.devices.means import Means
+from corral.core.model.devices.model_and_profile_match import model_matches
 from corral.vendors.registry import vendor_of
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from corral.core.model.devices.device_match import model_matches
+from corral.core.model.devices.model_and_profile_match import model_matches
 from corral.core.model.devices.price import MICRO, Price
 
 COST_UNIT = 1000 * 3_600_000 * MICRO

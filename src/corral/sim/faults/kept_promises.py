@@ -114,7 +114,7 @@ class KeptPromises:
 
     def _has_lost_a_node(self, allocation: Allocation, reached: set[str], gone: set[str]) -> bool:
         """Return whether a node is gone before its member ended well, while each other node is reached or gone, too."""
-        nodes = _nodes_of(allocation)
+        nodes = {member.node for member in allocation.placement.members}
         lost = any(
             one.node in gone and self._witness.ends.get(launch_id(allocation.id, rank)) != 0
             for rank, one in enumerate(allocation.placement.members)
@@ -136,7 +136,3 @@ class KeptPromises:
                 self.broken.append(f"job {job.id} is {job.phase} without a reason")
             case phase if not phase.terminal:
                 self.broken.append(f"job {job.id} never ended: it is {phase}")
-
-
-def _nodes_of(allocation: Allocation) -> set[str]:
-    return {member.node for member in allocation.placement.members}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from corral.core.model.devices.device_match import model_matches
+from corral.core.model.devices.model_and_profile_match import model_matches
 from corral.core.model.version import Version, version_of, version_tuple
 
 

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "escalation.h"
+#include "kill_grace.h"
 #include "log.h"
 #include "records.h"
 #include "streams.h"

@@ -7,8 +7,8 @@ from corral.config import Settings
 from corral.core.control.submitting.containers import NO_MPS, beside_mps, with_container
 from corral.core.model.answers.site import ResourceNameRow
 from corral.core.model.devices.device import FIRST_VENDOR, Device, Node
-from corral.core.model.devices.device_match import model_matches, profile_matches
 from corral.core.model.devices.means import Means
+from corral.core.model.devices.model_and_profile_match import model_matches, profile_matches
 from corral.core.model.errors import Refused, nearest
 from corral.core.model.home import Home
 from corral.core.model.jobs.job import JobKind, Request

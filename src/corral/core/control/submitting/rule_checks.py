@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from corral.core.model.errors import Refused
 from corral.core.model.placing.placement_rules import (
-    Labels,
     Operator,
     PlacementRules,
     PreferredNeighbours,
@@ -38,7 +37,7 @@ def check_rules(rules: PlacementRules | None) -> None:
         between(one.weight, -MAX_WEIGHT, MAX_WEIGHT, "rules", "a weight")
     for spread in rules.spread:
         between(min(spread.max_skew, spread.min_nodes), 1, 2**31, "rules", "max_skew and min_nodes")
-    _check_words(_words_of(rules.tags))
+    _check_words(word for pair in rules.tags for word in pair)
     _check_words(word for one in rules.tolerations for word in (one.key, one.value or ""))
 
 
@@ -49,10 +48,6 @@ def _check_selector(selector: Selector) -> None:
         _check_words((one.key, *one.values))
         if one.operator in (Operator.GREATER, Operator.LESS) and len(one.values) != 1:
             raise Refused(f"rules: {one.key!r:.60} {one.operator} compares with one number; give one", field="rules")
-
-
-def _words_of(labels: Labels) -> Iterable[str]:
-    return (word for pair in labels for word in pair)
 
 
 def _check_words(words: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from math import floor
 
 from corral.core.model.devices.device import Device, Node
-from corral.core.model.devices.device_match import model_matches
+from corral.core.model.devices.model_and_profile_match import model_matches
 from corral.core.model.queues.queue import Pool
 
 SetApart = Mapping[str, Mapping[str, tuple[str, ...]]]

@@ -6,8 +6,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 from corral.core.model.devices.device import FIRST_VENDOR, DeviceState, NodeStatus
-from corral.core.model.devices.device_match import model_matches, profile_matches
 from corral.core.model.devices.means import Means
+from corral.core.model.devices.model_and_profile_match import model_matches, profile_matches
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.placement_rules import Labels, allows, node_preference, untolerated

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from corral.core.model.audience import Audience
 from corral.core.model.devices.device import FIRST_VENDOR, Device
-from corral.core.model.devices.device_match import model_matches, profile_matches
 from corral.core.model.devices.means import Means
+from corral.core.model.devices.model_and_profile_match import model_matches, profile_matches
 from corral.core.model.errors import Refused, nearest
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission

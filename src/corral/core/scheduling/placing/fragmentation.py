@@ -12,7 +12,6 @@ import numpy as np
 
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.fit import could_use
-from corral.core.model.placing.state import Slot
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.scheduling.placing.scores import Floats, Granularity, PlacementOptions
 from corral.core.scheduling.state.columns import CPU, Amounts, Columns, Rows, in_parts
@@ -113,7 +112,7 @@ class Fragmentation:
         sorts: dict[_Sort, list[tuple[int, int]]] = {}
         for request, count in self._mix:
             if request.devices:
-                kinds = tuple(_may_use(request, kind.slots) for kind in columns.kinds)
+                kinds = tuple(any(could_use(request, slot) for slot in kind.slots) for kind in columns.kinds)
                 sorts.setdefault(_Sort(request.share_milli, request.devices, kinds), []).append(
                     (request.cpu_milli, count)
                 )
@@ -135,7 +134,3 @@ class Fragmentation:
         self._before = np.zeros(len(columns), dtype=np.int64)
         self._known = len(columns.kinds)
         self._place = -1
-
-
-def _may_use(request: Request, slots: Sequence[Slot]) -> bool:
-    return any(could_use(request, slot) for slot in slots)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from corral.core.model.devices.device_match import model_matches
+from corral.core.model.devices.model_and_profile_match import model_matches
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Member, Placement
 from corral.core.model.placing.fit import Cause, Fit, Misfit, filled_from, grants_on, slots_with_room

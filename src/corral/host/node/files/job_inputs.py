@@ -1,20 +1,18 @@
 """Passes input for launches on this host to their supervisors."""
 
-import base64
-import binascii
 import os
 import socket
 from pathlib import Path
 
-from corral.core.model.errors import BackendFailed, Refused
-from corral.core.model.jobs.input import MOST_CELLS, TerminalSize
+from corral.core.model.errors import BackendFailed
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.runs.launch import checked_launch_id
 from corral.core.ports.node import InputTaken
 from corral.host.runtimes.process.output.job_input import (
     ANSWER_BYTES,
-    LARGEST_OFFSET,
-    PORTION_BYTES,
     SOCKET,
+    check_size,
+    portion_of,
     read_answer,
     resize_request,
     write_request,
@@ -32,19 +30,13 @@ class JobInputs:
 
     def write(self, launch_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
         """As `corral.core.ports.node.Inputs.write`. Raises Refused, BackendFailed."""
-        try:
-            portion = base64.b64decode(data, validate=True)
-        except binascii.Error:
-            raise Refused("data: it is not base64", field="data") from None
-        if len(portion) > PORTION_BYTES or not 0 <= offset <= LARGEST_OFFSET:
-            raise Refused(f"{len(portion)} bytes from byte {offset} on are no portion of input", field="data")
+        portion = portion_of(data, offset)
         answer = self._ask(launch_id, write_request(offset, portion, end=end))
         return None if answer is None else InputTaken(*answer)
 
     def resize(self, launch_id: str, size: TerminalSize) -> None:
         """As `corral.core.ports.node.Inputs.resize`. Raises Refused, BackendFailed."""
-        if not (0 < size.rows <= MOST_CELLS and 0 < size.columns <= MOST_CELLS):
-            raise Refused(f"{size.rows} rows and {size.columns} columns are no size of a terminal", field="size")
+        check_size(size)
         self._ask(launch_id, resize_request(size.rows, size.columns))
 
     def _ask(self, launch_id: str, request: bytes) -> tuple[int, bool] | None:

@@ -1,18 +1,17 @@
 """Commands that run inside launches of this host, and the time of the last question about each."""
 
 import base64
-import binascii
 import logging
 import threading
 import time
 from collections.abc import Callable
 
-from corral.core.model.errors import BackendFailed, Refused
-from corral.core.model.jobs.input import MOST_CELLS, TerminalSize
+from corral.core.model.errors import BackendFailed
+from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.runs.launch import checked_launch_id
 from corral.core.ports.node import ExecOutput, InputTaken
 from corral.core.ports.runtime import Execution, InnerCommand
-from corral.host.runtimes.process.output.job_input import LARGEST_OFFSET, PORTION_BYTES
+from corral.host.runtimes.process.output.job_input import check_size, portion_of
 
 log = logging.getLogger(__name__)
 
@@ -65,19 +64,13 @@ class NodeExecutions:
 
     def write(self, exec_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
         """As `corral.core.ports.node.InnerCommands.write`. Raises Refused."""
-        try:
-            portion = base64.b64decode(data, validate=True)
-        except binascii.Error:
-            raise Refused("data: it is not base64", field="data") from None
-        if len(portion) > PORTION_BYTES or not 0 <= offset <= LARGEST_OFFSET:
-            raise Refused(f"{len(portion)} bytes from byte {offset} on are no portion of input", field="data")
+        portion = portion_of(data, offset)
         execution = self._find(exec_id)
         return None if execution is None else InputTaken(*execution.write(offset, portion, end=end))
 
     def resize(self, exec_id: str, size: TerminalSize) -> None:
         """As `corral.core.ports.node.InnerCommands.resize`. Raises Refused."""
-        if not (0 < size.rows <= MOST_CELLS and 0 < size.columns <= MOST_CELLS):
-            raise Refused(f"{size.rows} rows and {size.columns} columns are no size of a terminal", field="size")
+        check_size(size)
         if (execution := self._find(exec_id)) is not None:
             execution.resize(size)
 

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "escalation.h"
+#include "kill_grace.h"
 #include "files.h"
 #include "orders.h"
 #include "processes.h"

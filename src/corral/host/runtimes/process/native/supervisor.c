@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "cgroups.h"
-#include "escalation.h"
+#include "kill_grace.h"
 #include "exec.h"
 #include "files.h"
 #include "log.h"

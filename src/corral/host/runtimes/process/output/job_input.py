@@ -6,6 +6,12 @@ got so far. So a question may get lost or be repeated; the sender keeps bytes th
 `native/streams.c`.
 """
 
+import base64
+import binascii
+
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.input import MOST_CELLS, TerminalSize
+
 SOCKET = "input"
 """The socket's name in the directory of the launch."""
 
@@ -17,6 +23,23 @@ ANSWER_BYTES = 9
 
 _WRITE, _WRITE_LAST, _RESIZE = b"w", b"e", b"r"
 _OPEN, _CLOSED = b"o", b"c"
+
+
+def portion_of(data: str, offset: int) -> bytes:
+    """The bytes of a portion that came as base64. Raises Refused."""
+    try:
+        portion = base64.b64decode(data, validate=True)
+    except binascii.Error:
+        raise Refused("data: it is not base64", field="data") from None
+    if len(portion) > PORTION_BYTES or not 0 <= offset <= LARGEST_OFFSET:
+        raise Refused(f"{len(portion)} bytes from byte {offset} on are no portion of input", field="data")
+    return portion
+
+
+def check_size(size: TerminalSize) -> None:
+    """Raises Refused for a size that no terminal has."""
+    if not (0 < size.rows <= MOST_CELLS and 0 < size.columns <= MOST_CELLS):
+        raise Refused(f"{size.rows} rows and {size.columns} columns are no size of a terminal", field="size")
 
 
 def write_request(offset: int, data: bytes, *, end: bool) -> bytes:

@@ -1,4 +1,4 @@
-#include "escalation.h"
+#include "kill_grace.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* How a job is ended: a signal to save its work, SIGTERM, the grace, then SIGKILL until nothing of it is left. */
-#ifndef CORRAL_ESCALATION_H
-#define CORRAL_ESCALATION_H
+#ifndef CORRAL_KILL_GRACE_H
+#define CORRAL_KILL_GRACE_H
 
 #include <stdbool.h>
 #include <sys/types.h>
