@@ -41,6 +41,12 @@ def test_the_fields_of_a_submission_are_described(description: Any) -> None:
     assert schemas["Request"]["properties"]["devices"]["default"] == 1
 
 
+def test_what_a_request_to_a_feature_may_leave_out_is_described_so(description: Any) -> None:
+    silence = description["components"]["schemas"]["NewSilence"]
+    assert silence["required"] == ["match", "duration_s"]
+    assert silence["properties"]["reason"]["default"] == ""
+
+
 def test_an_answer_is_described_as_telling_every_field(description: Any) -> None:
     schemas = description["components"]["schemas"]
     row = schemas["JobRow"]
