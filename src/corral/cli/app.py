@@ -112,7 +112,8 @@ class Corral(
         groups = {title: {name: summary for name, (_, summary) in group.items()} for title, group in GROUPS.items()}
         for title, name, _, summary in _of_features():
             groups.setdefault(title, {})[name] = summary
-        return {**groups, _LAST: groups.pop(_LAST)}
+        groups[_LAST] = groups.pop(_LAST)
+        return groups
 
 
 def _of_features() -> list[tuple[str, str, str, str]]:
