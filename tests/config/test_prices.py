@@ -43,7 +43,7 @@ def test_one_price_for_everything_is_a_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("prices: cheap", "'cheap' is no price; write what a GPU-hour costs as a number from 0"),
+        ("prices: cheap", "'cheap' is not a price; write what a GPU-hour costs as a number from 0"),
         ("prices: -1", "'-1' is no price"),
         ("prices: 1e9", "'1e9' is no price"),
         ("prices: .inf", "'.inf' is no price"),

@@ -131,7 +131,7 @@ def parse_columns(text: str, *, field: str = "--columns") -> tuple[str, ...]:
     names = tuple(_CALLED_ALSO.get(word, word) for word in (part.strip().lower() for part in text.split(",")))
     for name in names:
         if name not in COLUMNS:
-            raise Refused(f"{field}: {name!r:.40} is no column; {nearest(name, COLUMNS)}", field=field)
+            raise Refused(f"{field}: {name!r:.40} is not a column; {nearest(name, COLUMNS)}", field=field)
     return names
 
 

@@ -34,5 +34,5 @@ def phases_of(states: Sequence[str], *, field: str = "--state") -> tuple[Phase, 
             hint = nearest(word, STATES)
             if hint.startswith("known"):
                 hint = nearest("", [*map(str.lower, Phase), "waiting", "active", "ended"])
-            raise Refused(f"{field}: {word!r:.40} is no state; {hint}", field=field)
+            raise Refused(f"{field}: {word!r:.40} is not a state; {hint}", field=field)
     return tuple(dict.fromkeys(phase for word in words for phase in STATES[word]))

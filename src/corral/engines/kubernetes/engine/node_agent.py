@@ -184,7 +184,7 @@ class ClusterNodeAgent:
     def notify(self, notification: Notification) -> bool:
         raise Refused(
             f"the command of job {notification.job_id} that was to be run after its end is not run: in a Kubernetes "
-            "cluster there is no host to run it on; corral channel tells you of ends instead"
+            "cluster there is no host to run it on; use `corral channels set` and --notify-on for messages about ends"
         )
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
