@@ -73,5 +73,5 @@ def test_a_time_without_a_day_is_the_last_that_was_so_late(zone: str, text: str)
 
 @pytest.mark.parametrize("text", ["24:00", "7:5", "12:60", "12:30:60"])
 def test_what_is_no_time_of_day_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="is no moment"):
+    with pytest.raises(Refused, match="is not a time"):
         parse_past(text, NOW, field="--since")
