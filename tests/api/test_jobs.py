@@ -337,7 +337,7 @@ def test_many_jobs_are_changed_by_one_request_that_tells_what_was_not(served: Se
     told = served.call("POST", "/jobs/release", {"name": "sweep-[12]", "dry_run": True}).data
     assert (told["ids"], told["phases"], told["next"]) == ([ids[2], ids[1]], {"PENDING": 2}, None)
     assert served.call("POST", "/jobs/release", {"ids": [ids[0], "999"]}).data["unchanged"] == [
-        {"id": "999", "reason": "there is no job 999; `corral ps --all` lists those there are"}
+        {"id": "999", "reason": "there is no job 999; `corral ps --all` lists all jobs"}
     ]
     assert served.call("POST", "/jobs/cancel", {"user": "me", "phase": ["PENDING"]}).data["ids"] == ids[::-1]
     for body in ({}, {"phase": ["GONE"]}, {"ids": [str(number) for number in range(10_001)]}):

@@ -46,7 +46,7 @@ def test_a_duration_is_so_long_ago() -> None:
 
 @pytest.mark.parametrize("text", ["soon", "2026-13", "2026-02-30", "", "9999999999999999-01", "2026", "1e9", "-3d"])
 def test_what_is_no_moment_is_refused_with_those_that_are(text: str) -> None:
-    with pytest.raises(Refused, match=r"--from: .* is no moment; write one such as 2026-10"):
+    with pytest.raises(Refused, match=r"--from: .* is not a time; write one such as 2026-10"):
         parse_past(text, NOW, field="--from")
 
 
@@ -73,5 +73,5 @@ def test_a_time_without_a_day_is_the_last_that_was_so_late(zone: str, text: str)
 
 @pytest.mark.parametrize("text", ["24:00", "7:5", "12:60", "12:30:60"])
 def test_what_is_no_time_of_day_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="is no moment"):
+    with pytest.raises(Refused, match="is not a time"):
         parse_past(text, NOW, field="--since")

@@ -72,7 +72,7 @@ def test_the_node_of_an_ended_job_is_that_of_its_devices() -> None:
 def test_columns_are_those_that_were_asked_for_in_their_order() -> None:
     assert job_lines([job(attempts=2)], {}, NOW, parse_columns("attempts, ID")) == ["ATTEMPTS  ID", "       2  17"]
     assert job_lines([job(attempts=2)], {}, NOW, ("attempts", "id"), header=False) == ["       2  17"]
-    with pytest.raises(Refused, match="'stat' is no column; did you mean 'state'"):
+    with pytest.raises(Refused, match="'stat' is not a column; did you mean 'state'"):
         parse_columns("id,stat")
 
 
@@ -106,7 +106,7 @@ def test_states_are_asked_for_in_the_words_that_users_have(text: str, phases: tu
 
 
 def test_a_word_that_is_no_state_gets_the_nearest() -> None:
-    with pytest.raises(Refused, match="'faild' is no state; did you mean 'failed'"):
+    with pytest.raises(Refused, match="'faild' is not a state; did you mean 'failed'"):
         phases_of(["running,faild"])
     with pytest.raises(Refused, match="known: active, cancelled, ended, failed"):
         phases_of(["zzz"])

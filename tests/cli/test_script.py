@@ -328,6 +328,7 @@ def test_ignored_lines_are_named_with_their_number(tmp_path: Path) -> None:
         ("#CORRAL --gpus two", r"job.sh, line 2: .*--gpus"),
         ("#CORRAL --name 'open", r"job.sh, line 2: .*quot"),
         ("#SBATCH --time=soon", r"job.sh, line 2: --time: 'soon' is not a Slurm time"),
+        ("#SBATCH --array=x", r"job.sh, line 2: --array: 'x' is not an index"),
         ("#SBATCH --gpus=a100:1,v100:2", r"job.sh, line 2: --gpus: .* not a number of GPUs"),
         (
             "#SBATCH -d after:7+10",

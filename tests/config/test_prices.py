@@ -43,11 +43,11 @@ def test_one_price_for_everything_is_a_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("prices: cheap", "'cheap' is no price; write what a GPU-hour costs as a number from 0"),
-        ("prices: -1", "'-1' is no price"),
-        ("prices: 1e9", "'1e9' is no price"),
-        ("prices: .inf", "'.inf' is no price"),
-        ("prices: 1,50", "'1,50' is no price"),
+        ("prices: cheap", "'cheap' is not a price; write what a GPU-hour costs as a number from 0"),
+        ("prices: -1", "'-1' is not a price"),
+        ("prices: 1e9", "'1e9' is not a price"),
+        ("prices: .inf", "'.inf' is not a price"),
+        ("prices: 1,50", "'1,50' is not a price"),
         ("prices: 2.50 EUR", "without the currency"),
         ("prices: 9999999", "from 0 to 1,000,000"),
         ("prices: 0.0000001", "six digits"),
@@ -55,11 +55,11 @@ def test_one_price_for_everything_is_a_number(tmp_path: Path) -> None:
         ("prices:\n  - 3", "line 2: prices: write each price as a group"),
         ("prices:\n  - {model: H100}", "line 2: prices: gpu_hour is missing"),
         ("prices:\n  - {gpu_hours: 2}", "did you mean 'gpu_hour'"),
-        ("prices:\n  - {gpu_hour: 2, from: July}", "'July' is no day"),
+        ("prices:\n  - {gpu_hour: 2, from: July}", "'July' is not a day"),
         ("prices:\n  - {gpu_hour: 2, model: ''}", "the value is empty"),
         ("prices:\n  - {gpu_hour: 2}\n  - {gpu_hour: 3, model: '*'}", "line 3: prices: there is already a price"),
-        ("currency: 7", "'7' is no currency"),
-        ("currency: '=1+1'", "is no currency"),
+        ("currency: 7", "'7' is not a currency"),
+        ("currency: '=1+1'", "is not a currency"),
     ],
 )
 def test_nonsense_is_refused_with_what_to_write(tmp_path: Path, text: str, said: str) -> None:

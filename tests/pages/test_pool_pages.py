@@ -147,7 +147,7 @@ def test_usage_tells_what_was_granted_and_each_key_figure_with_what_it_is(pool_v
     expect(hours.get_by_role("row").filter(has_text=getuser())).to_contain_text("100 %")
     expect(hours).to_contain_text("Cost EUR")
     figures = page.get_by_role("region", name="Key figures")
-    expect(figures.get_by_role("row").filter(has_text="Error rates")).to_contain_text("part of the jobs")
+    expect(figures.get_by_role("row").filter(has_text="Error rates")).to_contain_text("part of the ended jobs")
     hours_by_project = page.get_by_role("button", name="project")
     hours_by_project.click()
     expect(hours.get_by_role("row").filter(has_text="default")).to_be_visible()
@@ -168,7 +168,7 @@ def test_a_device_that_falls_ill_is_seen_at_once_on_its_page_and_on_the_overview
     expect(happened).to_be_visible()
     try:
         box.describe(described(4, extra="ecc_errors = 1"))
-        expect(happened).to_contain_text("unhealthy: 1 memory errors")
+        expect(happened).to_contain_text("unhealthy: 1 uncorrectable memory errors")
         page.get_by_role("link", name="Overview").click()
         expect(page.locator(".figure").filter(has_text="Out of order")).to_contain_text("4")
         box.describe(described(4))

@@ -64,7 +64,7 @@ def ran(job_id: str, start: float, end: float, *uuids: str) -> Run:
 
 
 def chart_of(runs: list[Run]) -> ET.Element:
-    chart = queue_page("t", {}, {"corral": History(runs=runs)}).partition("What ran when")[2]
+    chart = queue_page("t", {}, {"corral": History(runs=runs)}).partition("Timeline of jobs")[2]
     return svg_of(chart.partition("</svg>")[0] + "</svg>")
 
 

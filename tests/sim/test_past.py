@@ -53,6 +53,6 @@ def test_the_page_of_several_runs_names_each_and_draws_them_on_one_axis() -> Non
     record(PAST, histories["recorded"])
     simulate_each(PAST, policies=["sjf"], histories=histories)
     text = queue_page("t", {}, histories)
-    assert text.count("What ran when, recorded") == text.count("What ran when, sjf") == 1
+    assert text.count("Timeline of jobs, recorded") == text.count("Timeline of jobs, sjf") == 1
     assert text.count(">GPU 0</text>") == 2
     assert text.count(">sjf</text>") == text.count(">recorded</text>") == 3

@@ -47,7 +47,7 @@ def parse_past(text: str, now: float, *, field: str) -> float:
         return now - parse_duration_s(given, field=field)
     except Refused:
         raise Refused(
-            f"{field}: {text!r:.60} is no moment; write one such as 2026-10-01, 2026-10-01T08:00, 08:00, or 30d",
+            f"{field}: {text!r:.60} is not a time; write one such as 2026-10-01, 2026-10-01T08:00, 08:00, or 30d",
             field=field,
         ) from None
 

@@ -67,7 +67,7 @@ def say(message: str) -> None:
 def complain_of(error: CorralError) -> None:
     """Write an error. If its field was given as a flag, the message names the flag as it was typed."""
     message, field = str(error), getattr(error, "field", None)
-    flag = f"--{field}".replace("_", "-")
+    flag = f"--{field}".partition("[")[0].replace("_", "-")
     if field and message.startswith(f"{field}: ") and any(word.partition("=")[0] == flag for word in sys.argv):
         message = flag + message[len(field) :]
     complain(message)

@@ -28,7 +28,7 @@ def code_of_currency(node: "ScalarNode") -> str:
     """Read the currency shown after amounts, such as EUR: a word that is not used in calculations."""
     word = str(node.value)
     if not word or len(word) > 12 or not word.isprintable() or " " in word or word[0] in "=+-@" or word[0].isdigit():
-        raise Refused(f"{word!r:.60} is no currency; write a word of at most 12 characters, such as EUR")
+        raise Refused(f"{word!r:.60} is not a currency; write a word of at most 12 characters, such as EUR")
     return word
 
 
@@ -71,7 +71,7 @@ def _amount(node: "ScalarNode") -> int:
     micro = int(found[1]) * MICRO + int((found[2] or "").ljust(6, "0")) if found else -1
     if not 0 <= micro <= _MOST * MICRO:
         raise Refused(
-            f"{node.value!r:.60} is no price; write what a GPU-hour costs as a number from 0 to {_MOST:,}, with at "
+            f"{node.value!r:.60} is not a price; write what a GPU-hour costs as a number from 0 to {_MOST:,}, with at "
             "most six digits after the point and without the currency, such as 2.50"
         )
     return micro
@@ -84,7 +84,7 @@ def _begin(node: "ScalarNode") -> float:
             return datetime.strptime(node.value, form).astimezone().timestamp()
         except (ValueError, OverflowError, OSError):
             continue
-    raise Refused(f"{node.value!r:.60} is no day; write one such as 2026-07-01, or 2026-07-01T08:00")
+    raise Refused(f"{node.value!r:.60} is not a day; write one such as 2026-07-01, or 2026-07-01T08:00")
 
 
 def _model(node: "ScalarNode") -> str | None:

@@ -24,47 +24,47 @@ def starter_settings() -> str:
 # Lines that begin with # and a space explain; those that begin with # alone are settings that are not in force.
 
 policies:
-  # The longest time limit in hours, and that of jobs without --time. With time limits it is known when each
-  # waiting job starts, and shorter jobs use what is idle until then.
+  # The longest time limit in hours, and that of jobs without --time. With time limits, start times of waiting
+  # jobs are known, and shorter jobs use idle GPUs until then.
   max_job_duration_hours: {_HOURS}
-  # So many GPUs each user may use at a time. A job that asks for more is refused. Half of your GPUs is a beginning.
+  # The most GPUs of each user at a time. A job that asks for more is refused. Half of your GPUs is a first value.
   max_gpus_per_user: {_GPUS}
 
-# Lower numbers run first. Users may choose among these: with the default as the first they step behind others,
-# not ahead. Administrators may choose any.
+# Lower numbers run first. Users may choose from this range: if it begins with the default, they can step behind
+# others, not ahead. Administrators may choose any.
 default_priority: {of["default_priority"]}
 priority_range: [{least}, {most}]
 
 queues:
   - name: default
-    # Who may start before a job that does not fit yet: easy (who does not delay the first of them), conservative
-    # (who delays none), none, or any (whoever fits; large jobs may then wait for ever).
+    # The jobs that may start before a job that does not fit yet: easy (jobs that do not delay the first waiting
+    # job), conservative (jobs that delay none), none, or any (all that fit; large jobs may then wait for ever).
     backfill: easy
 
-# Where nobody knows when such a job starts, because jobs without a time limit run, jobs with at most this time limit
-# may start before it, until it has waited so long. 0s switches that off.
+# If the start time of such a job is unknown, because jobs without a time limit run, jobs with at most this time
+# limit may start before it, until it has waited for the second time. 0s switches that off.
 pass_unknown_limit: {of["pass_unknown_limit"]}
 pass_unknown_until: {of["pass_unknown_until"]}
 
-# Whoever has used least of their share goes first, in place of first come, first served.
+# The user with the least use of their share goes first, in place of first come, first served.
 #scheduling:
 #  algorithm: fair-share
 
-# GPUs that a job has not used for so long are taken back if others wait for them. Without this line they never are.
+# GPUs that a job has not used for this time are taken back if others wait for them. Without this line they never are.
 #reclaim_idle_after: 30m
 
-# Groups of users, each with what it may use at a time (names of this machine's users).
+# Groups of users, each with its quota (names of this machine's users).
 #projects:
 #  - name: vision
 #    users: [alice, bob]
 #    quota:
 #      gpus: 4
 
-# Where people are told of alerts (docs/channels.md). The URLs are secrets: chmod o-r this file.
+# Channels for alerts (docs/channels.md). The URLs are secrets: chmod o-r this file.
 #channels:
 #  ops: mailto://localhost/?to=ops@example.org
 
-# Corral has rules of its own (docs/alerts.md). These are added, or take the place of one of the same name.
+# Corral has built-in rules (docs/alerts.md). These are added, or replace a rule of the same name.
 #alerts:
 #  - name: gpu-hot
 #    when: "temperature_c > 85"

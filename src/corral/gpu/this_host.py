@@ -48,7 +48,7 @@ def _one_of(nodes: Sequence[str], devices: Sequence[DeviceRow], uuids: Set[str])
         return meant[0]
     shown = f"GPUs of {', '.join(meant)}" if meant else "none of their GPUs"
     raise Refused(
-        f"which GPUs are meant cannot be told: {', '.join(nodes)} are {len(nodes)} nodes of the server on this one "
+        f"the intended GPUs are unknown: {', '.join(nodes)} are {len(nodes)} nodes of the server on this one "
         f"host, and the driver shows {shown} here; run this in a job on the node that is meant "
         f"(corral run --node {nodes[0]} ...)",
         field="node",

@@ -37,8 +37,8 @@ def test_each_order_has_its_report_and_its_lines_in_one_page(trace: Path, tmp_pa
     assert list(report) == ["fcfs", "sjf"]
     assert [one["order"] for one in report.values()] == ["fcfs", "sjf"]
     text = page.read_text()
-    assert "What ran when, fcfs" in text
-    assert "What ran when, sjf" in text
+    assert "Timeline of jobs, fcfs" in text
+    assert "Timeline of jobs, sjf" in text
 
 
 def test_figures_of_several_policies_stand_side_by_side(trace: Path) -> None:
@@ -64,7 +64,7 @@ def test_faults_have_a_page(tmp_path: Path) -> None:
     page = tmp_path / "faults.html"
     simulated("faults", "--jobs", "5", "--gpus", "2", "--html", str(page))
     text = page.read_text()
-    assert "What ran when" in text
+    assert "Timeline of jobs" in text
     assert ">node2:0</text>" in text
 
 

@@ -144,7 +144,7 @@ def test_a_directory_that_others_may_have_made_is_refused_once_and_in_words(
         for number in (17, 18):
             mapping.add(on(number, 0))
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith(f"jobs are not told in {directory} (job_mapping_dir): ")
+    assert caplog.messages[0].startswith(f"jobs are not listed in {directory} (job_mapping_dir): ")
     assert list(real.iterdir()) == []
     assert not directory.is_dir() or list(directory.iterdir()) == []
 

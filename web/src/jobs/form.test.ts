@@ -28,7 +28,7 @@ it("asks by another system's resource names in place of GPUs", () => {
   expect(errors).toEqual({});
   expect(submission?.resources).toEqual({ "cuda.shares": "0.5", mem: "4g", "cuda.device": "" });
   expect(submission?.request).toEqual({ models: [] });
-  expect(made({ resources: "cuda.shares=0.5", gpus: "2" }).errors.resources).toContain("empty this");
+  expect(made({ resources: "cuda.shares=0.5", gpus: "2" }).errors.resources).toContain("Empty this field");
   expect(made({ resources: "=2" }).errors.resources).toContain("NAME=AMOUNT");
   expect(fieldOf("cuda.shares", form({ resources: "cuda.shares=0.337" }))).toBe("resources");
   expect(submitLine(form({ resources: "cuda.shares=0.5" }))).toBe(

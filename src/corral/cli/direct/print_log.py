@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def print_log(given: looking.LogsCommand) -> int:
     """Print the output of a job, or the reason why there is none. Return the exit code."""
     if given.rank != "all" and not is_whole(given.rank):
-        raise Refused(f"--rank: {given.rank!r:.60} is no rank; write a number from 0, or all", field="rank")
+        raise Refused(f"--rank: {given.rank!r:.60} is not a rank; write a number from 0, or all", field="rank")
     at = moment(given.since)
     transport = Transport(find_address())
     job_id = job_meant(transport, given.job_id)

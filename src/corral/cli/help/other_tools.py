@@ -107,7 +107,7 @@ _FLAG_ROWS: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
 FLAGS_ELSEWHERE = {flag: here for flags, here in _FLAG_ROWS for flag in flags.split()}
 """Flags of other tools, and their possible equivalents here with the purpose. A hint names only existing flags."""
 
-_NO_NEW_REQUEST = "what a job asks for cannot change: `corral cancel` it, and `corral submit` it again"
+_NO_NEW_REQUEST = "the request of a job cannot change: `corral cancel` it, and `corral submit` it again"
 _REQUEST_FLAGS = (
     "--gpus --gpu --gpu-mem --gpu-model --mig --share --split --device --cpus --host-memory --gang --node --exclude "
     "--label --prefer --disk --min-memory --array --param --env --command --gpus-per-node --gres -g -G"

@@ -133,7 +133,7 @@ def export_note(value: str) -> str | None:
     """The difference from Slurm if a script names the variables that it wants."""
     if value.partition(",")[0].upper() == "ALL":
         return None
-    return "unlike in Slurm the job keeps the rest of your environment; unset in the script what it must not have"
+    return "unlike in Slurm the job keeps the rest of your environment; unset unwanted variables in the script"
 
 
 def nodelist_note(value: str) -> str | None:

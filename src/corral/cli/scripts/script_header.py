@@ -1,5 +1,6 @@
 """The flags in the lines at the top of a script, and the line of each."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from corral.cli.scripts.script_mistakes import ScriptMistakes
 from corral.client.submitting.request import submission
 from corral.core.model.errors import Refused
 
+_OPTION = re.compile(r"--[\w-]+: ")
 _DEFAULTS = SubmitFlags()
 _NAMES = {spell(one.name): one.name for one in SubmitFlags.declared} | {"--params": "param"}
 _OF_THE_SERVER = {
@@ -46,14 +48,22 @@ class Header:
                 name = _flag_of(refused)
                 if name not in self.origins or getattr(left, name) in (getattr(given, name), getattr(_DEFAULTS, name)):
                     return  # not about a line; it is reported when the job is submitted
-                mistakes.add(f"{self.origins[name]}: {refused}")
+                mistakes.add(_at(self.origins[name], refused))
                 left = left.but(**{name: getattr(_DEFAULTS, name)})
 
 
 def at_its_line(refused: Refused, origins: Mapping[str, str]) -> Refused:
     """The error with the line of the script that it is about, if there is one."""
     where = origins.get(_flag_of(refused))
-    return refused if where is None else type(refused)(f"{where}: {refused}", field=refused.field)
+    return refused if where is None else type(refused)(_at(where, refused), field=refused.field)
+
+
+def _at(where: str, refused: Refused) -> str:
+    """The message behind its place. If the place ends with an option, the message does not name it again."""
+    text = str(refused)
+    if where.rpartition(": ")[2].startswith("--"):
+        text = text[match.end() :] if (match := _OPTION.match(text)) else text
+    return f"{where}: {text}"
 
 
 def _flag_of(refused: Refused) -> str:

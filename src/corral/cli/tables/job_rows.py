@@ -131,7 +131,7 @@ def parse_columns(text: str) -> tuple[str, ...]:
     names = tuple(_CALLED_ALSO.get(word, word) for word in (part.strip().lower() for part in text.split(",")))
     for name in names:
         if name not in COLUMNS:
-            raise Refused(f"--columns: {name!r:.40} is no column; {nearest(name, COLUMNS)}", field="--columns")
+            raise Refused(f"--columns: {name!r:.40} is not a column; {nearest(name, COLUMNS)}", field="--columns")
     return names
 
 

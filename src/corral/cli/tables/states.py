@@ -34,5 +34,5 @@ def phases_of(states: Sequence[str]) -> tuple[Phase, ...]:
             hint = nearest(word, STATES)
             if hint.startswith("known"):
                 hint = nearest("", [*map(str.lower, Phase), "waiting", "active", "ended"])
-            raise Refused(f"--state: {word!r:.40} is no state; {hint}", field="--state")
+            raise Refused(f"--state: {word!r:.40} is not a state; {hint}", field="--state")
     return tuple(dict.fromkeys(phase for word in words for phase in STATES[word]))

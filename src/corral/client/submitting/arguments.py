@@ -136,7 +136,7 @@ def one_job_id(value: Any) -> str:
     """The same for one job. Raises NotFound for an id that is not a single part of a path."""
     name = job_id_of(value)
     if not name or "/" in name:
-        raise NotFound(f"there is no job {name!r}; `corral ps --all` lists those there are", field="id")
+        raise NotFound(f"there is no job {name!r}; `corral ps --all` lists all jobs", field="id")
     return name
 
 

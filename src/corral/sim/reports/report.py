@@ -74,7 +74,7 @@ def queue_page(
         over_time("Jobs waiting", "waiting", lambda history: history.waiting),
         *(
             gantt(
-                f"What ran when, {name}" if several else "What ran when",
+                f"Timeline of jobs, {name}" if several else "Timeline of jobs",
                 _bars(history, unit_s),
                 x_label=unit,
                 span=(start / unit_s, end / unit_s),

@@ -51,7 +51,7 @@ def test_elements_of_an_array_share_one_text() -> None:
     ("changes", "said"),
     [
         ({"script": False}, "runs no script"), ({"script_text": "#!/bin/sh\n\0"}, "zero byte"),
-        ({"script_text": "#!/bin/sh\n" + "é" * (MOST_BYTES // 2)}, "up to 4 MiB"),
+        ({"script_text": "#!/bin/sh\n" + "é" * (MOST_BYTES // 2)}, "at most 4 MiB"),
         ({"script_text": "#!\n"}, "#!/bin/bash"),
         ({"script_text": "echo\n"}, "#!/bin/bash"), ({"git_commit": "main; rm"}, "not a commit"),
     ],
@@ -91,7 +91,7 @@ def test_a_script_goes_along_to_where_its_file_is_not(tmp_path: Path) -> None:
 
 
 def test_what_no_variable_can_hold_does_not_go_into_a_container() -> None:
-    with pytest.raises(Refused, match="up to 120 KiB"):
+    with pytest.raises(Refused, match="at most 120 KiB"):
         with_container(replace(SCRIPT, script_text="#!/bin/sh\n" + "x" * 120 * 1024), Site())
 
 

@@ -44,7 +44,7 @@ def no_such_job(job_id: str, array: Sequence[Job] = ()) -> NotFound:
         return NotFound(f"there is no job {job_id}; the elements of this array are {_in_short(array)}")
     if not job_id[:1].isdigit():
         return NotFound(f"{job_id} is not the id of a job, which is a number; `corral ps --all` lists ids beside names")
-    return NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
+    return NotFound(f"there is no job {job_id}; `corral ps --all` lists all jobs")
 
 
 def several_jobs(job_id: str, jobs: Sequence[Job]) -> NotFound:

@@ -102,7 +102,7 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
         )
     if submission.script and submission.request.gang_size > 1:
         raise Refused(
-            "gang_size: the script of a gang starts its work with srun, which containers do not have; submit the "
+            "the script of a gang starts its work with srun, which containers do not have; submit the "
             "command that each member runs: corral submit --gang 4 --image IMAGE -- torchrun ...",
             field="gang_size",
         )

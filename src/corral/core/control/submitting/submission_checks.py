@@ -200,8 +200,7 @@ def _check_gang(request: Request) -> None:
         if request.devices:
             what = "this job names its GPUs" if request.device_uuids else "this job asks for parts of GPUs"
         raise Refused(
-            f"gang_size: each member of a gang ({request.gang_size}) needs whole GPUs of its own, but {what}; "
-            "remove --gang",
+            f"each member of a gang ({request.gang_size}) needs whole GPUs of its own, but {what}; remove --gang",
             field="gang_size",
         )
 

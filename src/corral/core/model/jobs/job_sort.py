@@ -41,7 +41,7 @@ def parse_sort(text: str, *, field: str = "sort") -> JobSort:
     """Parse an order: "started", or "-started" for the latest first. Raises Refused."""
     key = text.strip().lower().removeprefix("-")
     if key not in SORT_KEYS:
-        raise Refused(f"{field}: {text!r:.40} is nothing to sort by; {nearest(key, SORT_KEYS)}", field=field)
+        raise Refused(f"{field}: {text!r:.40} is not a column to sort by; {nearest(key, SORT_KEYS)}", field=field)
     return JobSort(key, text.strip().startswith("-"))
 
 

@@ -96,7 +96,7 @@ class Notices:
         try:
             self._write(pod, text, reason, told.count)
         except CorralError as error:
-            log.warning("pod %s cannot be told why it waits: %s", pod, error)
+            log.warning("the reason of waiting cannot be written to pod %s: %s", pod, error)
             return
         told.text = text
 
@@ -108,7 +108,7 @@ class Notices:
         try:
             self._write_event(pod, f"bound to {told.node}", told.count + 1, reason="Scheduled", kind="Normal")
         except NoSuchObject:
-            log.info("pod %s has gone before it was told that it was bound", pod)
+            log.info("pod %s was deleted before its binding was reported", pod)
         self.end(pod)
         return True
 

@@ -95,7 +95,7 @@ def gain_in_words(detail: TaskDetail, best: ExperimentRow, default: ExperimentRo
         return "the default parameters are the best of those tried"
     ours, theirs = _numbers(best).get(name), _numbers(default).get(name)
     if not ours or not theirs:
-        return "the default parameters were measured, but not by what was to become best"
+        return "the default parameters were measured, but without a value of the objective"
     if name in _RATES:
         return f"{ours / theirs:.2f} times the {label} of the default"
     return f"{1 - ours / theirs:.0%} less {label} than the default"

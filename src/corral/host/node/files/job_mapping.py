@@ -68,7 +68,7 @@ class JobMapping:
         except (OSError, ValueError) as error:
             # A name that no file can have is a ValueError.
             why = getattr(error, "strerror", None) or error
-            trouble = f"jobs are not told in {printable(str(self._directory))} (job_mapping_dir): {why}"
+            trouble = f"jobs are not listed in {printable(str(self._directory))} (job_mapping_dir): {why}"
         if trouble and trouble != self._trouble:
             log.warning("%s", trouble)
         self._trouble = trouble

@@ -35,7 +35,7 @@ def release_apart(name: str, docker_pid: int | None) -> None:
         with suppress(subprocess.TimeoutExpired):
             helper.wait(_KILLED_S)
     if is_staged(name, docker_pid):
-        log.warning("what was mounted for container %s is not unmounted: its helper ended, or took too long", name)
+        log.warning("the mounts of container %s are not removed: its helper ended, or took too long", name)
 
 
 if __name__ == "__main__":
