@@ -48,14 +48,7 @@ GROUPS = {
         "drain": ("gpus_and_nodes.DrainCommand", "Empty a node: no further job starts on it."),
         "mig": ("gpus_and_nodes.MigCommand", "Create and delete MIG slices."),
     },
-    "Model services on Kubernetes": {
-        "deploy": ("model_services.DeployCommand", "Deploy a model service on the node with the most idle GPUs."),
-        "deployments": ("model_services.DeploymentsCommand", "List the model services that Corral has deployed."),
-        "undeploy": (
-            "model_services.UndeployCommand",
-            "Remove a model service that Corral has deployed, and free its GPUs.",
-        ),
-    },
+    "Model services on Kubernetes": {},
     "Serve models well": {},
     "Server and site": {
         "up": ("serving.UpCommand", "Start the server in $CORRAL_HOME (default ~/.corral)."),
@@ -68,7 +61,7 @@ GROUPS = {
     "Plan and measure": {
         "check": ("measuring.CheckCommand", "Check whether a command can run on the GPUs here."),
         "estimate": ("measuring.EstimateCommand", "Estimate the GPU memory that a language model needs."),
-        "simulate": ("simulating.SimulateCommand", "Replay recorded or generated jobs with the scheduler's own code."),
+        "simulate": ("simulating.SimulateCommand", "Replay recorded or generated jobs with the scheduler's code."),
     },
     "Learn more": {
         "demo": ("learning.DemoCommand", "Watch Corral at work for about ten seconds."),

@@ -24,7 +24,7 @@ class ServicesFeature(Feature):
             _TITLE,
             "undeploy",
             f"{_COMMANDS}.UndeployCommand",
-            "Remove a model service that Corral has deployed, and what it holds.",
+            "Remove a model service that Corral has deployed, and free its GPUs.",
         ),
     )
     cluster_checks = (

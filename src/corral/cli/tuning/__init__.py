@@ -1,4 +1,0 @@
-"""Commands for model services.
-
-Start with `deploy`.
-"""
