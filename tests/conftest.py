@@ -1,10 +1,11 @@
 """What every test stands on: a home, a server and a driver of its own, and real GPUs only where it asks for them."""
 
+import gc
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,17 @@ def open_directory() -> Iterator[Path]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(host_state)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays, so the garbage collector need not look at it, now or after any test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

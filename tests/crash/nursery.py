@@ -7,6 +7,7 @@ are wrapped here.
 """
 
 import contextlib
+import importlib
 import itertools
 import json
 import os
@@ -15,8 +16,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import corral.app.server
+import corral.features.history.recording.job_blocks
+import corral.host.telemetry.mock  # noqa: F401 - these are loaded once here, and not by each server
 from corral.app import daemon
 from corral.core.ledger.database import Database
+from corral.features.feature_list import NAMES
 from corral.host.node.agent_calls import METHODS, Method
 from corral.host.node.remote import RemoteNode
 from corral.host.runtimes.process.process_launches import ProcessLaunches
@@ -76,6 +81,9 @@ def serve(order: dict[str, Any]) -> int:
 
 def main() -> None:
     """Fork a server for every line until the input ends."""
+    for name in NAMES:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(f"corral.features.{name}.build")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     print("ready", flush=True)
     for line in sys.stdin:
