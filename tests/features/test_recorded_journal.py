@@ -6,10 +6,14 @@ are silenced; and experiments are made, measured and forgotten.
 """
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from corral.core.ledger.fold import check, fold
 from corral.core.ledger.store import open_ledger
@@ -91,6 +95,28 @@ def test_what_was_decided_then_is_followed_by_the_same_facts_in_the_same_commit(
     again.close()
     assert live == reopened == {name: SAID[name] for name in live}
     assert check(url_of(tmp_path), slices()) == ()
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        "from corral.sim.replays.journal import read_journal as read; print(len(read(url)))",
+        """
+from corral.features.replays import replay_worker as worker
+worker.replay = lambda facts, *_, **__: facts
+print(len(worker.answer(url, Mock(since=0.0, until=1e12, placement=()), print)))
+        """,
+    ],
+    ids=["journal", "replay"],
+)
+def test_a_process_of_its_own_knows_the_facts_of_all_features(tmp_path: Path, reading: str) -> None:
+    url = url_of(tmp_path)
+    ledger = open_ledger(url, slices=slices())
+    write(ledger, *(entry.fact for entry in recorded() if not isinstance(entry.fact, NoticeDue | NotificationDue)))
+    ledger.close()
+    command = [sys.executable, "-c", f"from unittest.mock import Mock; url = {url!r}\n{reading}"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert int(found.stdout or 0) > 0, found.stderr
 
 
 def counted(facts: list[Fact]) -> Counter[str]:

@@ -139,13 +139,15 @@ def check_settings(home: Home) -> CheckResult:
     if not os.access(home.config_file, os.R_OK):
         return _not_yours_to_read("settings", home.config_file)
     from corral.core.control.site.from_settings import site_setup
+    from corral.features.feature_list import features
     from corral.plugins.queue_orders import load_policies
 
     try:
         settings = load_settings(home.config_file)
         asked = settings.expected_gpus is not None or settings.pools or settings.sharing
         nodes = _nodes_served(home) if asked else None
-        remarks = site_setup(settings, nodes, load_policies()).remarks
+        arrange = [feature.arranged for feature in features()]
+        remarks = site_setup(settings, nodes, load_policies(), arrange=arrange).remarks
     except Refused as refused:
         return CheckResult("settings", FAILURE, str(refused), "correct that line; the server does not start with it")
     noted = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]

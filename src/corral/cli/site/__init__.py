@@ -1,4 +1,4 @@
-"""Commands about the site: nodes and GPUs, settings, tokens, alerts and channels.
+"""Commands about the site: nodes and GPUs, settings, tokens, events.
 
 Start with `cordon`.
 """

@@ -386,7 +386,7 @@ def fact_to_plain(fact: Fact) -> dict[str, Any]:
 def fact_from_plain(data: Mapping[str, Any]) -> Fact:
     """The fact that `fact_to_plain` turned into this data. Raises Refused, or KeyError for an unknown class.
 
-    Fact classes of features are known once their modules are imported (`corral.features.all_slices` imports all).
+    Fact classes of features are known once their modules are imported: `corral.features.feature_list.slices` does.
     Journals of format 0006 and earlier name the author of a fact only for cordons.
     """
     body = {"by": ServerPart.UNRECORDED.value, **data}

@@ -1,4 +1,4 @@
-"""Kubernetes: nodes of a cluster, jobs as pods, pods of others, model services by OME and KServe.
+"""Kubernetes: nodes of a cluster, jobs as pods, pods of others.
 
-Start reading at `cluster` (the API server, and caches of its objects), then at `services`.
+Start reading at `cluster` (the API server, and caches of its objects), then at `engine`.
 """

@@ -1,4 +1,4 @@
-"""Alerts and silences: their facts, and their slice of the ledger.
+"""Alert rules, the alerts that fire, and silences.
 
-Start with `slice`.
+Start with `state`, which says what becomes of an alert, then `alert_watch`, which evaluates the rules.
 """

@@ -1,7 +1,7 @@
 """Decides which alerts fire: a pure function of the earlier state, the observations, and the time.
 
-Fired alerts are durable: they are the alerts and silences of a view. Conditions that hold but not for long enough are
-in memory only: after a restart their time starts again.
+Fired alerts are durable: they are the alerts and silences of the slice. Conditions that hold but not for long enough
+are in memory only: after a restart their time starts again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Messages to users about the starts and ends of their jobs: the facts, and the slice of the ledger.
+"""Messages to people through channels of the site and of users, and to users about the starts and ends of their jobs.
 
-Start with `slice`, which decides when a message becomes due.
+Start with `delivery`, which has all channels, and `slice`, which decides when a message about a job becomes due.
 """

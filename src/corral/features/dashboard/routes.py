@@ -46,7 +46,7 @@ _NOT_BUILT = (
     "from, and restart it.\n"
 )
 
-# These headers come in addition to those of every answer (answer_headers.py).
+# These headers come in addition to those of every answer (`corral.api.app`).
 _SECURITY_HEADERS = {
     # React and the charts set styles of elements, so inline styles are allowed. Inline scripts are not.
     "content-security-policy": (

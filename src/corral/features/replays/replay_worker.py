@@ -18,6 +18,7 @@ from corral.core.ledger.database import Database
 from corral.core.ledger.reader import Reader
 from corral.core.model.errors import CorralError, Refused
 from corral.core.scheduling.policy import placed_by
+from corral.features.feature_list import slices
 from corral.features.replays.answers import ReplayResult
 from corral.features.replays.replay import replay
 from corral.features.replays.replay_order import ReplayOrder
@@ -38,6 +39,7 @@ Say = Callable[[Mapping[str, Any]], None]
 
 def answer(ledger_url: str, order: ReplayOrder, tell: Progress) -> ReplayResult:
     """Replay the ledger's jobs. Raises Refused and LedgerFailed."""
+    slices()  # a journal has the facts of features, too
     database = Database(ledger_url)
     try:
         reader = Reader(database)

@@ -23,6 +23,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.plan import PARKED
 from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import backfill_named, policy_named
+from corral.features.feature_list import slices
 from corral.sim.engine import Engine, Progress, SimulatedWork, inventory, untold
 from corral.sim.faults.faults import breakdowns
 from corral.sim.reports.history import History
@@ -72,6 +73,7 @@ def read_journal(url: str) -> tuple[Fact, ...]:
 
     Raises Refused if there is no ledger, or this user may not read it.
     """
+    slices()  # a journal has the facts of features, too
     database = Database(url)
     if _is_forbidden(database.path):
         raise Refused(

@@ -1,4 +1,4 @@
-"""Informs users about their jobs: by lines in logs, by messages, and by commands of the users.
+"""Informs users about their jobs by lines in the logs of these.
 
 Start with `job_notes`.
 """

@@ -79,7 +79,7 @@ def message_of(command: InnerCommand) -> bytes:
 
 class ProcessExecution:
     """One command inside a job. Safe from any thread; no call waits for the command. Implements
-    `corral.core.ports.runtime.ProcessExecution`.
+    `corral.core.ports.runtime.Execution`.
     """
 
     def __init__(

@@ -126,7 +126,7 @@ static void give_up(struct log *log) {
     log->room = 0;
 }
 
-/* Whose it is: own_log.py has the reasons. */
+/* Whose it is: job_logs.py has the reasons. */
 
 static bool is_of(const char *mark, const char *job) {
     char found[JOB_BYTES];

@@ -35,7 +35,7 @@ double uptime_s(void);
 /* The time of the wall clock. */
 double now_s(void);
 
-/* `job` names the job of which the log is, as no other job is named, "" for any: own_log.py. */
+/* `job` names the job of which the log is, as no other job is named, "" for any: job_logs.py. */
 void log_open(struct log *log, const char *path, long uid, long gid, long long max_bytes, const double *boot_at,
               bool of_terminal, const char *job);
 
