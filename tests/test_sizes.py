@@ -1,6 +1,7 @@
 """What keeps the house light: folders and classes stay small. The lists of what is larger only shrink."""
 
 import ast
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,3 +95,10 @@ def test_no_class_grows_beyond_its_measure() -> None:
 def test_no_folder_has_more_modules_than_a_newcomer_can_read() -> None:
     counted = Counter(path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
     assert {folder: count for folder, count in counted.items() if count - 1 > MOST_MODULES} == {}
+
+
+def test_no_built_program_is_kept_with_the_sources() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    assert files
+    assert [path for path in files if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"] == []

@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Offers:
-    """Objects that are found by their class."""
+    """Objects that are found by their class. Of two of one class the later counts."""
 
     def __init__(self, offered: Iterable[object] = ()) -> None:
         self._by_class: dict[type, object] = {type(one): one for one in offered}

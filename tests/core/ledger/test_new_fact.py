@@ -3,8 +3,12 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pytest
+
 from corral.core.ledger.fold import check, fold
 from corral.core.ledger.store import SqlLedger, open_ledger
+from corral.core.ledger.table_rows import entry_of
+from corral.core.model.errors import LedgerFailed
 from corral.core.model.fact import Fact
 from corral.core.model.placing.eviction import EvictionRule
 from corral.core.model.view import ViewDraft
@@ -62,3 +66,9 @@ def test_a_new_fact_survives_journal_tables_fold_and_view(ledger: SqlLedger, tmp
     for view in (live, fold(journal).view, reopened):
         assert (view.jobs["1"].reason, view.jobs["1"].evictions) == ("because", 2)
         assert view.cordons == {"all of r2": "no power"}
+
+
+def test_a_fact_of_a_newer_version_is_not_called_damage() -> None:
+    row = {"sequence": 7, "at": 1.0, "spec": None, "environment": None, "body": '{"fact": "JobTeleported", "at": 1.0}'}
+    with pytest.raises(LedgerFailed, match=r"entry 7 is of the kind 'JobTeleported', .* a newer one wrote it"):
+        entry_of(row, {})

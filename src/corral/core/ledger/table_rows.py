@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from corral.core.model.devices.means import Enforcement
 from corral.core.model.errors import LedgerFailed, Refused
-from corral.core.model.fact import Fact, JobRequeued, JobSubmitted, ServerPart, fact_class
+from corral.core.model.fact import Fact, JobRequeued, JobSubmitted, ServerPart, UnknownFact, fact_class
 from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, GpuInfo, Grant, Member, Placement
@@ -338,7 +338,7 @@ def _alike_of(fact: str, at: float, by: str, values: tuple[Any, ...]) -> str:
 
 
 def entry_of(row: Stored, environments: Environments) -> JournalEntry:
-    """The entry of a row of `journal`. Raises LedgerFailed when the row is damaged."""
+    """The entry of a row of `journal`. Raises LedgerFailed when the row is damaged, or a newer Corral wrote it."""
     try:
         plain = json.loads(row["body"])
         if row["spec"] is not None:
@@ -347,6 +347,11 @@ def entry_of(row: Stored, environments: Environments) -> JournalEntry:
         if isinstance(fact, JobSubmitted | JobRequeued):
             fact = replace(fact, job=_with_environment(fact.job, row["environment"], environments))
         return JournalEntry(row["sequence"], row["at"], fact)
+    except UnknownFact as error:
+        raise LedgerFailed(
+            f"journal entry {row['sequence']} is of the kind {error}, which this version of Corral does not know: "
+            "a newer one wrote it; use that"
+        ) from error
     except (Refused, ValueError, TypeError, KeyError) as error:
         raise damaged(f"journal entry {row['sequence']}", error) from error
 
@@ -384,7 +389,7 @@ def fact_to_plain(fact: Fact) -> dict[str, Any]:
 
 
 def fact_from_plain(data: Mapping[str, Any]) -> Fact:
-    """The fact that `fact_to_plain` turned into this data. Raises Refused, or KeyError for an unknown class.
+    """The fact that `fact_to_plain` turned into this data. Raises Refused and UnknownFact.
 
     Fact classes of features are known once their modules are imported: `corral.features.feature_list.slices` does.
     Journals of format 0006 and earlier name the author of a fact only for cordons.

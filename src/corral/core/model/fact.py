@@ -94,9 +94,16 @@ class Fact(Delta):
         return False
 
 
+class UnknownFact(KeyError):
+    """No class of facts has this name."""
+
+
 def fact_class(name: str) -> type[Fact]:
-    """The class of the facts with this name in the journal. Raises KeyError if there is none."""
-    return _facts[name]
+    """The class of the facts with this name in the journal. Raises UnknownFact if there is none."""
+    try:
+        return _facts[name]
+    except KeyError as error:
+        raise UnknownFact(name) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from corral.config.site_channel import Channel
-from corral.core.model.errors import BackendFailed, CorralError, Refused
+from corral.core.model.errors import BackendFailed, Refused
 from corral.untrusted import Unread, guarded
 
 TRY_S = 30.0
@@ -169,7 +169,7 @@ def checking_channels(channels: Sequence[Channel], places: Mapping[str, str]) ->
     def check() -> None:
         try:
             check_channels(channels, places)
-        except CorralError as error:
+        except BaseException as error:
             checked.set_exception(error)
         else:
             checked.set_result(None)
