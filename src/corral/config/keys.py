@@ -34,6 +34,9 @@ class Reads:
 OF_THE_FILE = object()
 """An annotation: the field is about the file itself, and has no key."""
 
+LIVE = object()
+"""An annotation: a reload changes the setting. The others take effect at the next start of the server."""
+
 
 def keys_of(cls: type[Any], **instead: NodeReader) -> dict[str, Key]:
     """The keys that set the fields of a class; a key in a section is "SECTION.KEY".

@@ -16,7 +16,7 @@ from corral.config.alert_plans import AlertPlan
 from corral.config.channels import kind, network, read_channels
 from corral.config.docker import DockerSettings, read_docker
 from corral.config.groups import Key, KeyGroup, line_of, lines_of, one, read_group, several
-from corral.config.keys import OF_THE_FILE, Reads, keys_of, words_of
+from corral.config.keys import LIVE, OF_THE_FILE, Reads, keys_of, words_of
 from corral.config.kubernetes import KubernetesSettings, read_kubernetes
 from corral.config.lines import (
     MAX_PRIORITY,
@@ -131,25 +131,25 @@ class Settings:
     max_temperature_c: Annotated[int, Field(least=30, most=150)] = 95
     """A hotter device is unhealthy."""
 
-    max_running_jobs: Annotated[int | None, Field(least=1, most=1_000_000)] = None
+    max_running_jobs: Annotated[int | None, Field(least=1, most=1_000_000), LIVE] = None
     """The most jobs that run at a time; None if the site sets none (`most_running_jobs`)."""
 
-    max_queue_size: Annotated[int, Field(least=1, most=10_000_000, also="scheduling.max_queue_size")] = 100_000
+    max_queue_size: Annotated[int, Field(least=1, most=10_000_000, also="scheduling.max_queue_size"), LIVE] = 100_000
     """The most jobs in the queue; further jobs are refused."""
 
     default_priority: Annotated[
-        int, Field(least=-MAX_PRIORITY, most=MAX_PRIORITY, also="scheduling.default_priority")
+        int, Field(least=-MAX_PRIORITY, most=MAX_PRIORITY, also="scheduling.default_priority"), LIVE
     ] = 5
     """Priority of a job that gives none; lower numbers run first."""
 
-    priority_range: Annotated[tuple[int, int] | None, Reads(read_priority_range)] = None
+    priority_range: Annotated[tuple[int, int] | None, Reads(read_priority_range), LIVE] = None
     """The lowest and highest priority that users may choose; administrators may choose any. None if the site sets
     none (`priorities_of_users`)."""
 
-    pass_unknown_limit_s: Annotated[float, Field(least=0, most=30 * 24 * _HOUR_S)] = 3600.0
+    pass_unknown_limit_s: Annotated[float, Field(least=0, most=30 * 24 * _HOUR_S), LIVE] = 3600.0
     """Jobs with at most this time limit may start before a job whose start time is unknown; with 0 no job may."""
 
-    pass_unknown_until_s: Annotated[float, Field(least=0, most=365 * 24 * _HOUR_S)] = 4 * 3600.0
+    pass_unknown_until_s: Annotated[float, Field(least=0, most=365 * 24 * _HOUR_S), LIVE] = 4 * 3600.0
     """Such a job may be passed until it has waited for this time."""
 
     log_max_mib: Annotated[int, Field(least=1, most=1024 * 1024)] = 100
@@ -237,49 +237,49 @@ class Settings:
     currency: Annotated[str | None, Reads(one(code_of_currency))] = None
     """The currency of the prices."""
 
-    channels: Annotated[tuple[Channel, ...], Reads(read_channels)] = ()
+    channels: Annotated[tuple[Channel, ...], Reads(read_channels), LIVE] = ()
     """The channels for messages about alerts; their URLs are secrets."""
 
-    user_channel_kinds: Annotated[tuple[str, ...], Reads(several(kind))] = SAFE_KINDS
+    user_channel_kinds: Annotated[tuple[str, ...], Reads(several(kind)), LIVE] = SAFE_KINDS
     """The kinds of URLs that channels of users may have."""
 
-    user_channel_networks: Annotated[tuple[str, ...], Reads(several(network))] = ()
+    user_channel_networks: Annotated[tuple[str, ...], Reads(several(network)), LIVE] = ()
     """The networks that channels of users may reach besides public addresses, such as "10.1.0.0/16"."""
 
-    cluster_name: Annotated[str | None, Field(key="cluster.name"), Reads(one(site_name))] = None
-    expected_gpus: Annotated[int | None, Field(least=0, most=1_000_000, key="cluster.total_gpus")] = None
+    cluster_name: Annotated[str | None, Field(key="cluster.name"), Reads(one(site_name)), LIVE] = None
+    expected_gpus: Annotated[int | None, Field(least=0, most=1_000_000, key="cluster.total_gpus"), LIVE] = None
     """The expected number of GPUs of the cluster."""
 
-    strategy: Annotated[PoolStrategy | None, Field(key="allocation.strategy")] = None
+    strategy: Annotated[PoolStrategy | None, Field(key="allocation.strategy"), LIVE] = None
     """Whether pools set GPUs apart, and lend them."""
 
-    reserved_ratio: Annotated[float, Field(least=0, most=1, key="allocation.reserved_ratio")] = 0.3
+    reserved_ratio: Annotated[float, Field(least=0, most=1, key="allocation.reserved_ratio"), LIVE] = 0.3
     """The part of all GPUs for the pool without `gpus`."""
 
-    algorithm: Annotated[str, Field(key="scheduling.algorithm")] = "priority"
+    algorithm: Annotated[str, Field(key="scheduling.algorithm"), LIVE] = "priority"
     """The policy of all queues that name none, such as the queue `default`."""
 
     placement: Annotated[tuple[tuple[str, float], ...], Reads(read_placement)] = (("corral", 1.0),)
     """The scores that choose a placement, each with its weight."""
 
-    max_milli_per_user: Annotated[int | None, Field(key="policies.max_gpus_per_user")] = None
+    max_milli_per_user: Annotated[int | None, Field(key="policies.max_gpus_per_user"), LIVE] = None
     """The most milli-GPU that each user may use at a time."""
 
-    user_quota: Annotated[Quota, Reads(read_user_quota)] = field(default_factory=Quota)
+    user_quota: Annotated[Quota, Reads(read_user_quota), LIVE] = field(default_factory=Quota)
     """The quota of each user."""
 
-    max_job_duration_s: Annotated[float | None, Field(least=3.6, most=3.6e9, key="policies.max_job_duration_hours")] = (
-        None
-    )
+    max_job_duration_s: Annotated[
+        float | None, Field(least=3.6, most=3.6e9, key="policies.max_job_duration_hours"), LIVE
+    ] = None
     """The longest time limit, and the default one."""
 
-    enable_preemption: Annotated[bool, Field(key="policies.enable_preemption")] = False
+    enable_preemption: Annotated[bool, Field(key="policies.enable_preemption"), LIVE] = False
     """The first waiting job of a queue may stop less urgent jobs, unless the queue says otherwise."""
 
-    auto_retry_failed_jobs: Annotated[bool, Field(key="fault_tolerance.auto_retry_failed_jobs")] = False
+    auto_retry_failed_jobs: Annotated[bool, Field(key="fault_tolerance.auto_retry_failed_jobs"), LIVE] = False
     """Whether jobs are retried by default."""
 
-    max_retries: Annotated[int, Field(least=0, most=1000, key="fault_tolerance.max_retries")] = 3
+    max_retries: Annotated[int, Field(least=0, most=1000, key="fault_tolerance.max_retries"), LIVE] = 3
     """The number of retries by default, if `auto_retry_failed_jobs` is set."""
 
     engine: str = HOST
@@ -291,22 +291,22 @@ class Settings:
     docker: Annotated[DockerSettings, Reads(read_docker)] = field(default_factory=DockerSettings)
     """The things that jobs in containers on hosts may ask for."""
 
-    queues: Annotated[tuple[Queue, ...], Reads(read_queues)] = ()
-    projects: Annotated[tuple[Project, ...], Reads(read_projects)] = ()
-    pools: Annotated[tuple[PoolPlan, ...], Reads(read_pools)] = ()
+    queues: Annotated[tuple[Queue, ...], Reads(read_queues), LIVE] = ()
+    projects: Annotated[tuple[Project, ...], Reads(read_projects), LIVE] = ()
+    pools: Annotated[tuple[PoolPlan, ...], Reads(read_pools), LIVE] = ()
 
-    alerts: Annotated[tuple[AlertPlan, ...], Reads(read_alerts)] = ()
+    alerts: Annotated[tuple[AlertPlan, ...], Reads(read_alerts), LIVE] = ()
     """Rules for alerts, besides Corral's own. A rule with the name of one of Corral's lists only the differences."""
 
     alert_thresholds: Annotated[
-        tuple[tuple[str, float], ...], Field(key="monitoring.alert_thresholds"), Reads(read_thresholds)
+        tuple[tuple[str, float], ...], Field(key="monitoring.alert_thresholds"), Reads(read_thresholds), LIVE
     ] = ()
     """Thresholds of alerts on devices: for temperature, utilization, memory, power."""
 
-    unbuilt: Annotated[tuple[str, ...], OF_THE_FILE] = ()
+    unbuilt: Annotated[tuple[str, ...], OF_THE_FILE, LIVE] = ()
     """Keys that were given but have no effect yet."""
 
-    places: Annotated[Mapping[str, str], OF_THE_FILE] = field(default_factory=dict, compare=False)
+    places: Annotated[Mapping[str, str], OF_THE_FILE, LIVE] = field(default_factory=dict, compare=False)
     """File and line of each key that was given, and of each queue, project, pool and alert ("queue night")."""
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import fields
 
 from corral.config import Settings
 from corral.config.differences import Difference, differences
+from corral.config.keys import LIVE
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import must_be_admin
 from corral.core.control.site.from_settings import Arrange, site_setup
@@ -20,22 +21,12 @@ from corral.core.model.fact import SiteArranged
 from corral.core.model.units import count_of
 from corral.core.ports.ledger import Decided, Ledger
 from corral.core.scheduling.policy import Policy
+from corral.declared.fields import declarations
 
 log = logging.getLogger(__name__)
 
-LIVE = frozenset(
-    {
-        "alert_thresholds", "alerts", "algorithm", "auto_retry_failed_jobs", "channels", "cluster_name",
-        "default_priority", "enable_preemption", "expected_gpus", "max_job_duration_s", "max_milli_per_user",
-        "max_queue_size", "max_retries", "max_running_jobs", "pass_unknown_limit_s", "pass_unknown_until_s", "places",
-        "pools", "priority_range", "projects", "queues", "reserved_ratio", "strategy", "unbuilt",
-        "user_channel_kinds", "user_channel_networks", "user_quota",
-    }
-)  # fmt: skip
-"""Settings that a reload changes; the others take effect at the next start of the server."""
-
-
 _NAMES = frozenset(field.name for field in fields(Settings))
+_LIVE = frozenset(name for name, declared in declarations(Settings).items() if LIVE in declared.beside)
 
 
 class SiteSettings:
@@ -112,8 +103,8 @@ class SiteSettings:
                 log.error("the settings were not reloaded; the previous ones stay in effect: %s", error)
                 raise
             before, self._in_force = self._in_force, settings
-        changed = differences(before, settings, LIVE)
-        later = differences(self._started_with, settings, _NAMES - LIVE)
+        changed = differences(before, settings, _LIVE)
+        later = differences(self._started_with, settings, _NAMES - _LIVE)
         log.info("the settings were reloaded%s", "".join(f"; {_in_words(one)}" for one in changed))
         if later:
             log.warning(
