@@ -1,4 +1,5 @@
-"""The core: values that a decision needs, the decision, and its execution. It knows no feature and no vendor by name.
+"""The core: values that a decision needs, the decision, and its execution. It imports no feature
+and no vendor.
 
 Start with `model`, then `scheduling.cycle` and `control.core`.
 """
