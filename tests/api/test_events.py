@@ -170,7 +170,7 @@ def test_a_journal_that_does_not_reach_back_is_told_and_the_client_goes_on(kind:
     with following(served.raw_connection, kind, "after=1") as client:
         told = client.next()
         assert (told["topic"], told["what"], told["id"]) == ("reset", "gone", 5)
-        assert "read all listings anew" in told["message"]
+        assert "read all listings again" in told["message"]
         cordon(served.world)
         assert client.next()["id"] == 6
 

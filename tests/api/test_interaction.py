@@ -42,7 +42,7 @@ def test_a_portion_of_input_has_64_kib_at_most(served: Served) -> None:
     ("path", "body", "status", "said"),
     [
         ("input", b"abc", 409, "takes no input"),
-        ("input?offset=-1", b"", 422, "count from 0"),
+        ("input?offset=-1", b"", 422, "count bytes from 0"),
         ("signal", {"signal": "INT"}, 409, "only a job that runs can be sent a signal"),
         ("signal", {"signal": "KILL"}, 422, "use one of INT"),
         ("terminal", {"rows": 24, "columns": 80}, 409, "has no terminal"),

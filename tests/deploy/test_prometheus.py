@@ -8,6 +8,9 @@ from typing import Any
 import yaml
 
 from corral.core.control.metrics import device_metrics, scrape, work_metrics
+from corral.features.alerts import alert_metrics
+from corral.features.channels import build as channels
+from corral.features.history import build as history
 from tests.prometheus import needs_prometheus
 
 ROOT = Path(__file__).parent.parent.parent
@@ -49,7 +52,8 @@ def test_every_alert_is_tried_and_says_what_to_do() -> None:
 
 
 def test_every_metric_that_an_alert_names_is_one_that_the_server_writes_and_the_page_tells() -> None:
-    written = "".join(Path(str(module.__file__)).read_text() for module in (device_metrics, scrape, work_metrics))
+    writers = (device_metrics, scrape, work_metrics, alert_metrics, channels, history)
+    written = "".join(Path(str(module.__file__)).read_text() for module in writers)
     page = (ROOT / "docs" / "metrics.md").read_text()
     names = {name for alert in alerts() for name in METRIC.findall(alert["expr"])}
     assert len(names) > 8

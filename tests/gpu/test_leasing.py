@@ -139,7 +139,7 @@ def test_a_directory_that_is_a_link_is_not_followed(tmp_path: Path, stub: NvmlSt
 def test_a_gpu_with_a_process_on_it_is_left_alone(stub: NvmlStub) -> None:
     stub.say("devices 2", "gpu 0 process 4194999 100")
     assert lease().indices == (1,)
-    with pytest.raises(LeaseTimedOut, match="GPU 0: 1 stranger on it"):
+    with pytest.raises(LeaseTimedOut, match="GPU 0: in use by 1 other program"):
         lease(timeout_seconds=0)
 
 

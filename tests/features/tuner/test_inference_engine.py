@@ -77,11 +77,11 @@ def test_what_an_engine_refuses_has_no_flag_there(engine: str) -> None:
 @pytest.mark.parametrize(
     ("engine", "parameters", "why"),
     [
-        ("sglang", {"tp": 2, "dcp": 4}, "sglang needs tp to be a multiple of dcp, and 2 is none of 4"),
+        ("sglang", {"tp": 2, "dcp": 4}, "sglang needs tp to be a multiple of dcp, and 2 is not a multiple of 4"),
         ("sglang", {"__parallel__cp": 2}, "cp cannot be used with sglang"),
         ("sglang", {"tp-size": 1, "dp-size": 2}, None),
         ("sglang", {"moe_dtype": "fp8"}, "moe_dtype cannot be used with sglang"),
-        ("vllm", {"dcp-size": 2}, "vllm needs tp to be a multiple of dcp, and 1 is none of 2"),
+        ("vllm", {"dcp-size": 2}, "vllm needs tp to be a multiple of dcp, and 1 is not a multiple of 2"),
         ("vllm", {"tp": "two", "dcp": 2}, None),
         ("vllm", {"context-parallel-size": 2}, "cp cannot be used with vllm"),
         ("vllm", {"prefill-context-parallel-size": 2}, "cp cannot be used with vllm"),

@@ -103,7 +103,7 @@ def test_what_is_cancelled_stops_and_goes_on_where_it_was(box: Box) -> None:
     with Client(box.home) as client:
         task_id = begun(client, benchmark=SLOW)
         running = until(box, client, task_id, lambda row: row.status == "benchmarking")
-        assert "nothing of it runs" in box.ok("tasks", "cancel", task_id)
+        assert "no experiment of it runs" in box.ok("tasks", "cancel", task_id)
         (row,) = client.experiments.list(task_id)
         assert (row.status, row.error_message) == ("failed", "the task was cancelled")
         assert client.jobs.get(running.job_id or "").phase == "CANCELLED"

@@ -138,7 +138,7 @@ def test_an_adopted_process_that_nobody_reaps_is_lost_and_says_so(
         report = ended(runtime, events)
     assert (report.phase, report.exit_code) == (LaunchPhase.DEAD, None)
     assert report.reason is not None
-    assert "does not tell" in report.reason
+    assert "does not report" in report.reason
 
 
 def test_an_adopted_process_runs_into_its_time_limit(runtime: WatchRuntime, events: "Queue[str]") -> None:

@@ -58,7 +58,7 @@ def test_a_watch_that_is_not_vital_goes_on_counts_and_says_so_once(
     assert broken == []
     assert failures == {"history": 3}
     assert [record.exc_info is not None for record in caplog.records] == [True]
-    assert "history broke: ValueError: no such shape" in caplog.text
+    assert "history failed: ValueError: no such shape" in caplog.text
 
 
 def test_what_a_watch_broke_on_is_known_until_a_round_goes_well() -> None:
@@ -75,7 +75,7 @@ def test_what_a_watch_broke_on_is_known_until_a_round_goes_well() -> None:
     assert broke.wait(PATIENCE_S)
     while patrol.trouble is None:
         assert patrol.name == "meter"
-    assert patrol.trouble == "a round of meter broke: KeyError: 'x'"
+    assert patrol.trouble == "a round of meter failed: KeyError: 'x'"
     go_on.set()
     while patrol.trouble is not None:
         pass

@@ -131,7 +131,7 @@ def test_what_cannot_be_run_in_pods_is_refused_in_words(site: Site, kubelet: Kub
     for kind, name in (("pvc", "PersistentVolumeClaim"), ("configmap", "ConfigMap"), ("secret", "Secret")):
         said = site.corral("submit", *IMAGE, "--volume", f"{kind}/nope:/x", "--", "true", status=2)
         assert f"there is no {name} nope in namespace {site.namespace}" in said
-    assert "SIGTERM alone" in site.corral("submit", *IMAGE, "--checkpoint-signal", "USR1@1m", "--", "true", status=2)
+    assert "only SIGTERM" in site.corral("submit", *IMAGE, "--checkpoint-signal", "USR1@1m", "--", "true", status=2)
 
 
 def test_a_job_that_is_tried_again_has_a_pod_for_each_attempt_and_one_log(

@@ -72,7 +72,7 @@ def test_steps_of_numbers_ascend_and_those_of_words_stay_as_written() -> None:
         ({"parallel_config": {"tpp": 1}}, "did you mean 'tp'?"),
         ({"parallel_config": {"presets": ["balancd"]}}, "did you mean 'balanced'?"),
         ({"quant_config": {"presets": []}}, "name one of default, kv-cache-fp8"),
-        ({"quant_config": {"presets": ["default"], "preset": "default"}}, "leave one out"),
+        ({"quant_config": {"presets": ["default"], "preset": "default"}}, "remove one"),
         ({"parameters": [1]}, "must have names with values"),
     ],
 )

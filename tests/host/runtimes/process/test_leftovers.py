@@ -18,6 +18,6 @@ def test_killing_that_can_open_nothing_goes_on_when_it_can_again(
     with no_descriptors():
         os.kill(supervisor, signal.SIGKILL)
         assert machine.runtime._leftovers.kill(name)
-        until(lambda: "is looked for again" in caplog.text, "an attempt that failed")
+        until(lambda: "the search is repeated" in caplog.text, "an attempt that failed")
     assert machine.wait(name).phase is LaunchPhase.DEAD
     assert not alive(job)

@@ -334,7 +334,7 @@ def test_outside_of_a_job_it_says_what_it_is(env: dict[str, str], tmp_path: Path
 def test_what_it_passes_over_it_says(env: dict[str, str], tmp_path: Path) -> None:
     done = shell("srun -c 2 echo hi", env, tmp_path)
     assert (done.stdout, done.returncode) == ("hi\n", 0)
-    assert done.stderr.startswith("srun: passed over: -c 2 (")
+    assert done.stderr.startswith("srun: ignored: -c 2 (")
 
 
 def test_it_is_found_whatever_the_path_of_the_interpreter(tmp_path: Path) -> None:
