@@ -1,8 +1,8 @@
 """A guard for reading text from users: an error in it affects only the thing that is being read.
 
-Logs, records, files, environments, names and the answers of programs are written by users. Some text always breaks its
-reader in an unforeseen way: deep nesting, a number of 5,000 digits, half a character. Such an exception would end the
-server in threads that decide and write. Text of a user must therefore raise none there.
+Logs, records, files, environments, names and the answers of programs are written by users. There is always some
+text that breaks its reader in an unforeseen way: deep nesting, a number of 5,000 digits, a lone surrogate. In a thread
+that decides or writes, such an exception would end the server. So user text is read only inside this guard.
 
 It imports almost nothing at first, because supervisors load it, too.
 """

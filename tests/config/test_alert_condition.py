@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from corral.config.alert_condition import SERIES, WORDS, SubjectKind, clearing_at, parse_when
 from corral.core.model.errors import Refused
-from corral.features.alerts.judging import judge_of
+from corral.features.alerts.condition_functions import judge_of
 
 HOT: dict[str, float | str | None] = {"temperature_c": 90.0, "utilization_pct": 10.0, "model": "H100"}
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from corral.config import Settings, load_settings
+from corral.config.channel_url import Channel
 from corral.config.differences import differences
-from corral.config.site_channel import Channel
 from corral.core.model.errors import Refused
 
 SECRET = "s3cr3t-T0ken"

@@ -5,9 +5,9 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.config.channel_url import LOCAL_KINDS, Channel, kind_of
 from corral.config.groups import line_of, lines_of
 from corral.config.mistakes import Placed
-from corral.config.site_channel import LOCAL_KINDS, Channel, kind_of
 from corral.core.model.errors import Refused
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from corral.config.agreement import check_agreement
 from corral.config.alert_plans import AlertPlan
+from corral.config.channel_url import SAFE_KINDS, Channel
 from corral.config.channels import kind, network, read_channels
 from corral.config.docker import DockerSettings, read_docker
 from corral.config.groups import Key, KeyGroup, line_of, lines_of, one, read_group, several
@@ -41,7 +42,6 @@ from corral.config.site import (
     read_user_quota,
     with_policies,
 )
-from corral.config.site_channel import SAFE_KINDS, Channel
 from corral.core.model.devices.device import MEMORY_WEIGHT, VirtualLayer
 from corral.core.model.devices.means import Means
 from corral.core.model.devices.price import Price

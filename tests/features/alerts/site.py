@@ -9,8 +9,8 @@ from corral.core.model.severity import Severity
 from corral.features.alerts.alert import Alert
 from corral.features.alerts.alert_rule import AlertRule
 from corral.features.alerts.facts import AlertFired, AlertResolved
+from corral.features.alerts.firing import Judged, Memory, Step, Subject, advance
 from corral.features.alerts.slice import AlertsSlice
-from corral.features.alerts.state import Judged, Memory, Step, Subject, advance
 from corral.features.channels.message import AlertMessage
 
 

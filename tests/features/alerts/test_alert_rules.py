@@ -13,7 +13,7 @@ from corral.features.alerts.alert_rule import AlertRule
 from corral.features.alerts.alert_rules import alert_rules
 from corral.features.alerts.built_in import BUILT_IN
 from corral.features.alerts.feature import FEATURE
-from corral.features.alerts.state import Judged
+from corral.features.alerts.firing import Judged
 
 CHANNELS = "channels: {ops: 'json://localhost:1/hook'}\n"
 

@@ -17,7 +17,7 @@ from corral.core.model.queues.queue import Limits, Queue, Quota
 from corral.core.model.view import View
 from corral.core.ports.telemetry import Contact, NodeContact
 from corral.features.alerts.device_subjects import JOINING_S, DeviceSubjects, node_subjects
-from corral.features.alerts.state import Subject
+from corral.features.alerts.firing import Subject
 from corral.features.alerts.work_subjects import job_subjects, queue_subjects, quota_subjects
 
 NOW = 100_000.0

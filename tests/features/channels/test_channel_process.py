@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiosmtpd.controller import Controller
 
-from corral.config.site_channel import Channel
+from corral.config.channel_url import Channel
 from corral.core.model.errors import Refused
 from corral.features.channels.channel_process import ChannelProcess, Guard, Outcome, Outgoing, check_channels
 from corral.features.channels.channel_worker import cause_in

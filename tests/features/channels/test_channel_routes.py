@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from corral.config import Settings
-from corral.config.site_channel import SAFE_KINDS, Channel
+from corral.config.channel_url import SAFE_KINDS, Channel
 from corral.features.channels import channel_access as channels
 from tests.api.test_token_routes import made
 from tests.api.world import Served

@@ -11,7 +11,7 @@ import pytest
 
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.config.site_channel import Channel
+from corral.config.channel_url import Channel
 from corral.core.model.severity import Severity
 from corral.features.channels import channel_queue, delivery, sending
 from corral.features.channels.channel_process import ChannelProcess, Outcome, Outgoing

@@ -4,7 +4,7 @@ import time
 
 from corral.core.model.home import Home
 from corral.core.model.runs.launch import LaunchPhase
-from corral.host.node.launches.isolation import IsolationWatch
+from corral.host.node.launches.cut_off_from_server import IsolationWatch
 from tests.host.node.conftest import CONFIG, RemoteHost, a_launch, ended, until
 
 

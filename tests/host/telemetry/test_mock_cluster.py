@@ -110,7 +110,7 @@ def test_a_source_takes_over_an_edit_of_its_node(path: Path) -> None:
         (('zone = "a"', "zone = 1"), "line 9: node gpu-01: 'zone' = 1 is not a label"),
         (('zone = "a"', 'driver-version = "1"'), "line 9: node gpu-01: label driver-version is what the driver says"),
         (("silent = true", 'silent = "yes"'), "line 18: node gpu-02: silent must be true or false"),
-        (("[attributes]", "devices = []\n[attributes]"), "line 1: devices belong to a node where there are nodes"),
+        (("[attributes]", "devices = []\n[attributes]"), "line 1: this file lists nodes, so each device"),
     ],
 )
 def test_mistakes_are_refused_with_their_line(path: Path, change: tuple[str, str], told: str) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def list_queues(given: looking.QueuesCommand) -> int:
-    """Print the queues, with the amount that a job in this project may have in each. Return the exit code."""
+    """Print the queues, and how many GPUs a job of this project may still get in each. Return the exit code."""
     answer = Transport(find_address()).get("/queues", project=given.project)["queues"]
     if given.json:
         print_json(answer)

@@ -16,8 +16,8 @@ from corral.features.alerts.alert import Alert
 from corral.features.alerts.alert_rule import AlertRule
 from corral.features.alerts.device_subjects import DeviceSubjects, device_subject, node_subjects
 from corral.features.alerts.facts import AlertFact, AlertFired, AlertResolved
+from corral.features.alerts.firing import Judged, Memory, Seen, Subject, advance, message_of
 from corral.features.alerts.slice import AlertsSlice
-from corral.features.alerts.state import Judged, Memory, Seen, Subject, advance, message_of
 from corral.features.alerts.work_subjects import job_subjects, queue_subjects, quota_subjects
 from corral.features.channels.message import AlertState, Sender
 

@@ -7,7 +7,7 @@ from corral.core.model.devices.device import Device, DeviceSample, Node, Silence
 from corral.core.model.printable import printable
 from corral.core.model.view import View
 from corral.core.ports.telemetry import NodeContact
-from corral.features.alerts.state import Subject
+from corral.features.alerts.firing import Subject
 
 SLOWING = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"})
 """The throttle reasons that indicate a problem. A power cap is not among them: it is normal for a busy device."""

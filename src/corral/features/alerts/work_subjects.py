@@ -13,7 +13,7 @@ from corral.core.model.queues.quota import Scope, ancestry, scopes_of
 from corral.core.model.runs.run_history import HOUR_S, spent_since
 from corral.core.model.view import View
 from corral.core.scheduling.queueing.admission import ineligible
-from corral.features.alerts.state import Subject
+from corral.features.alerts.firing import Subject
 
 MOST_WAITING = 1000
 """The most waiting jobs that are checked, in order of submission."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from corral.config.site_channel import MAX_URL_LENGTH
+from corral.config.channel_url import MAX_URL_LENGTH
 from corral.core.model.field import Field
 from corral.features.channels.answers import ChannelRow
 

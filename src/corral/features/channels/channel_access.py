@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from corral.clock import Clock
-from corral.config.site_channel import kind_of
+from corral.config.channel_url import kind_of
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import must_be_admin
 from corral.core.model.errors import Conflict, NotFound, Refused, nearest

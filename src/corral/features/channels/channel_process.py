@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from corral.config.site_channel import Channel
+from corral.config.channel_url import Channel
 from corral.core.model.errors import BackendFailed, Refused
 from corral.untrusted import Unread, guarded
 

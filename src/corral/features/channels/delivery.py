@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from corral.clock import Clock
 from corral.config import Settings
-from corral.config.site_channel import Channel, kind_of
+from corral.config.channel_url import Channel, kind_of
 from corral.core.model.errors import BackendFailed
 from corral.core.model.severity import Severity
 from corral.features.channels.channel_process import ChannelProcess, Guard, Outcome, Outgoing
@@ -181,8 +181,8 @@ class Delivery:
         self._last.pop(_USER_PREFIX + user, None)
 
     def guard_of(self, own: UserChannel) -> Guard | None:
-        """Return the restrictions of a user's channel. None if the user no longer exists, or the name belongs to
-        another uid.
+        """Return the restrictions of a user's channel. None means that nothing may be sent: the user no longer exists,
+        or the name belongs to another uid.
         """
         account = self._account(own.user)
         if account is None or account[0] != own.uid:

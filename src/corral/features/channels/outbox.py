@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from corral.config.site_channel import kind_of
+from corral.config.channel_url import kind_of
 from corral.core.model.errors import BackendFailed, Refused
 from corral.features.channels.channel_process import Outgoing
 

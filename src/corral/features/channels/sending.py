@@ -217,7 +217,8 @@ class SendingThreads:
     def _tried(
         self, channel: str, heads: list[Waiting], queue: ChannelQueue, process: ChannelProcess
     ) -> Outcome | None:
-        """Return the result of a try. An unexpected error is a failed try, so such a message is given up in the end."""
+        """Make one attempt to send, and return its outcome. An unexpected error counts as a failed attempt, so a
+        message that always raises one is dropped in the end."""
         try:
             return self._attempt(channel, _told(heads, queue), process)
         except Exception as error:

@@ -1,5 +1,5 @@
 """The history of devices, jobs, nodes, users and projects, and key figures.
 
 Start at `server_history.py`, which connects the parts. `recording/` writes them, `asking.py` answers from them, and
-`key_figures.py` computes key figures. Losing the history loses no decision.
+`key_figures.py` computes key figures. No decision depends on the history.
 """

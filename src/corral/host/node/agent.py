@@ -27,7 +27,7 @@ from corral.core.model.home import SOCKET_PATH_BYTES, Home
 from corral.core.ports.node import NodeAgent
 from corral.event_log import log_to_stderr
 from corral.host.node.agent_calls import METHODS
-from corral.host.node.launches.isolation import IsolationWatch
+from corral.host.node.launches.cut_off_from_server import IsolationWatch
 from corral.host.node.local import LocalNode
 from corral.host.node.mock.mock_faults import MockFaults
 from corral.host.node.protocol import GREETING, VERSION, BadFrame, Closed, plain_error, receive, send

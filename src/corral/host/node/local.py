@@ -1,4 +1,4 @@
-"""The node agent in this process: `LocalNode` puts together the parts of what is done on this host."""
+"""The node agent of this host: `LocalNode` runs in the calling process and assembles the parts of the agent."""
 
 import logging
 import os

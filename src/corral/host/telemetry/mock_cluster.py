@@ -80,7 +80,7 @@ def read_mock_cluster(path: Path) -> MockCluster:
     if "nodes" not in top.data:
         return MockCluster(path, (MockNode(None, read_box(top, top, {})),))
     if "devices" in top.data:
-        raise top.refuse("devices", "devices belong to a node where there are nodes; write [[nodes.devices]]")
+        raise top.refuse("devices", "this file lists nodes, so each device is under its node: write [[nodes.devices]]")
     rows = top.tables("nodes")
     if not rows:
         raise top.refuse("nodes", "nodes is empty; write [[nodes]], or leave it out for one node")

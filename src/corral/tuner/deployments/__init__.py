@@ -1,4 +1,4 @@
-"""Old addresses: jobs of earlier versions name `corral.tuner.deployments.port_holder`.
+"""Old import paths: commands of jobs of earlier versions contain `corral.tuner.deployments.port_holder`.
 
 The modes of deployment are in `corral.features.tuner.deployments`.
 """

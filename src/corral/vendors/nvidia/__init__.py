@@ -3,7 +3,7 @@
 Start with `NVIDIA`, the value that holds everything that other packages may use.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from corral.clock import Clock
 from corral.core.model.answers.devices import SlicePlan
@@ -13,16 +13,15 @@ from corral.core.model.version import Version
 from corral.core.ports.node import SliceChange
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
 from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
+from corral.vendors.nvidia.visible_devices import in_container, visible
 from corral.vendors.vendor import (
     DriverLibrary,
     DriverSource,
     HealthSigns,
     Host,
     HostSharing,
-    Json,
     KubernetesNames,
     MockNames,
-    Reached,
     Rule,
     Vendor,
 )
@@ -42,20 +41,6 @@ def _open_nvidia_smi(clock: Clock) -> DriverSource:
 
 def _means_it(request: Request, resources: Collection[str]) -> bool:
     return request.min_cuda is not None or any(name.startswith(("cuda.", "nvidia.com/")) for name in resources)
-
-
-def _visible(uuids: Sequence[str]) -> Mapping[str, str]:
-    return {"CUDA_VISIBLE_DEVICES": ",".join(uuids), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-
-
-def _in_container(devices: Sequence[Reached], cdi_devices: Collection[str]) -> Json:
-    """The devices by CDI if the daemon knows the CDI name of each, else by the NVIDIA toolkit."""
-    uuids = [device.uuid for device in devices]
-    names = [f"{GPU}={uuid}" for uuid in uuids]
-    if set(names) <= set(cdi_devices):
-        return {"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": names}]}
-    toolkit = {"Driver": "", "Count": 0, "DeviceIDs": uuids, "Capabilities": [["gpu"]], "Options": {}}
-    return {"DeviceRequests": [toolkit]}
 
 
 def _unfit(node: Node, device: Device) -> str | None:
@@ -100,12 +85,12 @@ NVIDIA = Vendor(
     libraries=(DriverLibrary("NVML", _open_nvml), DriverLibrary("nvidia-smi", _open_nvidia_smi)),
     means_it=_means_it,
     variable="CUDA_VISIBLE_DEVICES",
-    visible=_visible,
+    visible=visible,
     unset=(),
     of_the_host=("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
     # Without this, an image that sets it to "all" would see every GPU if NVIDIA's runtime is the default one.
     void={"NVIDIA_VISIBLE_DEVICES": "void"},
-    in_container=_in_container,
+    in_container=in_container,
     unfit=_unfit,
     share=_share,
     slice_milli=slice_milli,

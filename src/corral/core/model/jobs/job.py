@@ -536,7 +536,7 @@ class Job:
 
     @property
     def evicted(self) -> Eviction | None:
-        """How its last launch was stopped for others, None if it was not."""
+        """The eviction that ended its last launch to make room for other jobs, None if nothing evicted it."""
         last = f"{self.id}.{self.launches}"
         return self.eviction if self.eviction is not None and self.eviction.allocation_id == last else None
 

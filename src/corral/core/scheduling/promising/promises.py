@@ -146,10 +146,10 @@ class Promises:
         return promised
 
     def _hold_imminent(self, turn: Turn, wanted: PlacementRequest) -> None:
-        """Keep free for the job what becomes free within SAME_MOMENT_S, if running jobs are expected to end now.
+        """If running jobs are expected to end now, reserve for this job what they free within SAME_MOMENT_S.
 
-        Jobs that are planned to end together in fact end one after another. In between, a later job must not take the
-        devices that are meant for a job ahead of it.
+        Jobs that are planned to end together end one after another. In between, a job behind this one must not take its
+        devices.
         """
         if not self.ends_soon():
             return

@@ -100,7 +100,7 @@ class ServingLease:
         return f"{pods} are not bound now: {self._trouble or 'this server ends'}"
 
     def begin(self) -> None:
-        """Look at once, and then again and again."""
+        """Check the lease once now, and then at intervals on a thread of its own."""
         self.look()
         self._patrol.start()
 

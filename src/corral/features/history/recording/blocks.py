@@ -1,8 +1,8 @@
 """Packs a block of steps into bytes and back. Pure.
 
-A block is a sequence of pieces. Steps are added to it as a piece of their own, until all are packed anew as one piece.
-That one stores each series separately, and the buckets of each series separately, so that a reader unpacks only the
-parts it needs.
+A block is a sequence of pieces. New steps are appended as a new piece; from time to time all pieces are packed again
+into one. That piece stores the steps and the histogram buckets of each series separately, so a reader unpacks only the
+parts that it needs.
 """
 
 import struct

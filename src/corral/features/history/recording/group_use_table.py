@@ -35,7 +35,7 @@ _SUMS = [func.sum(_table.c[name]) for name in GroupUse._fields]
 
 
 class StoredUse(NamedTuple):
-    """A group's sums of one step, from `start` (Unix seconds) on."""
+    """The use by one group (a user, project, ...) in one step of time, which begins at `start` (Unix seconds)."""
 
     step_s: int
     start: int

@@ -68,7 +68,7 @@ class Deployment(Protocol):
         ...
 
     def gpu_info(self, gpus: int) -> dict[str, Any] | None:
-        """Return information about its `gpus` GPUs, None if it is not known."""
+        """Return facts about the GPUs of the deployment (`gpus` is their number), None if unknown."""
         ...
 
     def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:

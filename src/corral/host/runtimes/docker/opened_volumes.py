@@ -40,9 +40,9 @@ class Wanted(NamedTuple):
     """One volume.
 
     Attributes:
-        source: the path of the request.
-        inner: directories below it that are mount points of other volumes.
-        workdir: the directory below it in which the container begins, if it is there.
+        source: the path that the request gives as the source of the mount.
+        inner: paths in this volume at which other volumes are mounted.
+        workdir: the working directory of the container, relative to this volume; None if it is elsewhere.
     """
 
     source: str

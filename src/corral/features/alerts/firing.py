@@ -15,8 +15,8 @@ from corral.core.model.units import format_duration
 from corral.features.alerts.alert import Alert, AlertSilence
 from corral.features.alerts.alert_match import silenced
 from corral.features.alerts.alert_rule import AlertRule
+from corral.features.alerts.condition_functions import Judge, Readings, judge_of, reasons
 from corral.features.alerts.facts import AlertFired, AlertForgotten, AlertResolved, AlertTold, SilenceEnded
-from corral.features.alerts.judging import Judge, Readings, judge_of, reasons
 from corral.features.channels.message import AlertMessage, AlertState
 
 MOST_OF_A_RULE = 200

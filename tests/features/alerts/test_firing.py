@@ -9,7 +9,7 @@ from corral.features.alerts.alert import AlertSilence
 from corral.features.alerts.alert_rule import AlertRule
 from corral.features.alerts.built_in import BUILT_IN
 from corral.features.alerts.facts import AlertAcknowledged, AlertsSilenced, SilenceEnded
-from corral.features.alerts.state import (
+from corral.features.alerts.firing import (
     AGAIN_AFTER_S,
     GONE_S,
     KEPT_S,
