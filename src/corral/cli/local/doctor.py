@@ -144,6 +144,8 @@ def check_settings(home: Home) -> CheckResult:
 
     try:
         settings = load_settings(home.config_file)
+        for feature in features():
+            feature.check(settings)
         asked = settings.expected_gpus is not None or settings.pools or settings.sharing
         nodes = _nodes_served(home) if asked else None
         arrange = [feature.arranged for feature in features()]
