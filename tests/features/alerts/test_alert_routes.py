@@ -8,6 +8,7 @@ import pytest
 
 from corral.core.model.severity import Severity
 from corral.core.ports.ledger import Decided
+from corral.features.alerts import alert_access
 from corral.features.alerts.alert import Alert
 from corral.features.alerts.facts import AlertFired, AlertResolved
 from tests.api.world import Served
@@ -111,8 +112,20 @@ def test_others_than_administrators_acknowledge_and_silence_what_is_about_their_
 def test_a_user_has_no_more_than_some_silences(served: Served) -> None:
     token = served.call("POST", "/tokens", {"user": NOBODY}).data["token"]
     asked = {"match": "a", "duration_s": 60}
-    statuses = [served.call_tcp("POST", "/silences", asked, token=token).status for _ in range(21)]
-    assert statuses == [201] * 20 + [409]
+    answers = [served.call_tcp("POST", "/silences", asked, token=token) for _ in range(21)]
+    assert [answer.status for answer in answers] == [201] * 20 + [409]
+    assert "you have 20 silences" in answers[-1].data["error"]["message"]
+
+
+def test_silences_of_all_together_are_bounded_and_nobody_is_told_that_they_are_theirs(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_access, "MOST_SILENCES", 1)
+    asked = {"match": "a", "duration_s": 60}
+    assert served.call("POST", "/silences", asked).status == 201
+    token = served.call("POST", "/tokens", {"user": NOBODY}).data["token"]
+    answer = served.call_tcp("POST", "/silences", asked, token=token)
+    assert (answer.status, "all users together have 1 silence" in answer.data["error"]["message"]) == (409, True)
 
 
 def test_alerts_are_counted_for_prometheus_and_for_status(served: Served) -> None:

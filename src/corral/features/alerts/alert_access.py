@@ -28,6 +28,8 @@ MOST_SILENCES = 500
 MOST_OF_A_USER = 20
 MOST_REASON_CHARACTERS = 200
 
+_UNSILENCE = "corral alerts unsilence ID"
+
 _WORST_FIRST = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
@@ -106,9 +108,12 @@ class AlertAccess:
 
         def decide(known: AlertsSlice) -> Decided[None]:
             own = sum(silence.by == caller.user for silence in known.silences.values())
-            if len(known.silences) >= MOST_SILENCES or (not caller.admin and own >= MOST_OF_A_USER):
-                most = MOST_SILENCES if caller.admin else MOST_OF_A_USER
-                raise Conflict(f"there are {most} silences, the most allowed; end some: corral alerts unsilence ID")
+            if not caller.admin and own >= MOST_OF_A_USER:
+                raise Conflict(f"you have {own} silences, and {MOST_OF_A_USER} are the most; end some: {_UNSILENCE}")
+            if len(known.silences) >= MOST_SILENCES:
+                raise Conflict(
+                    f"all users together have {MOST_SILENCES} silences, the most; somebody must end some: {_UNSILENCE}"
+                )
             return Decided((AlertsSilenced(made, by=caller.user, at=at),), None)
 
         self._ledger.commit_in(AlertsSlice, decide, user=caller.user).result()
