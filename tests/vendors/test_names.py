@@ -1,10 +1,13 @@
 """What is one maker's own is named in its folder, and elsewhere by listed files alone: a list that only shrinks."""
 
 import re
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+import corral.vendors
 
 PACKAGE = Path(__file__).parents[2] / "src" / "corral"
 
@@ -40,7 +43,18 @@ def test_a_file_that_names_it_no_more_leaves_the_list() -> None:
     assert sorted(EXCEPTIONS - naming()) == []
 
 
-@pytest.mark.parametrize("vendor", ["nvidia", "amd"])
+VENDORS = sorted(path.parent.name for path in Path(corral.vendors.__file__).parent.glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
 def test_each_vendor_is_a_folder_with_its_tests(vendor: str) -> None:
     assert find_spec(f"corral.vendors.{vendor}") is not None
     assert (Path(__file__).parent / vendor).is_dir()
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_each_vendor_is_in_both_contracts_that_keep_vendors_apart(vendor: str) -> None:
+    text = (Path(corral.vendors.__file__).parents[3] / "pyproject.toml").read_text()
+    contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    listed = [one.get("modules") or one.get("protected_modules") for one in contracts]
+    assert sum(f"corral.vendors.{vendor}" in (modules or ()) for modules in listed) == 2
