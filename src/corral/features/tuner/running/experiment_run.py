@@ -111,6 +111,10 @@ class ExperimentRun:
         of_gpus = self._of_gpus()
         if self._server is not None:
             self._server.end()
+        if hopeless is not None:
+            # Before the search learns of the failure: it would offer the next combination, which may begin at once.
+            self._task.stop.why = f"experiment {self._row.experiment_id} showed that none can be deployed"
+            self._task.stop.set()
         self._finish(error, of_gpus)
         if hopeless is not None:
             raise hopeless

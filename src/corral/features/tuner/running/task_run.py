@@ -151,8 +151,6 @@ class _TaskRun:
                 ExperimentRun(client, self._task, row).run()
             except NothingDeploys as error:
                 self._hopeless = f"no experiment can be deployed: {error}"
-                self._task.stop.why = f"experiment {row.experiment_id} showed that none can be deployed"
-                self._task.stop.set()
             except CorralError:
                 raise
             except Exception as error:
