@@ -1,4 +1,4 @@
-"""What features offer to routes and to each other."""
+"""Objects that features offer to routes and to each other."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar

@@ -66,7 +66,7 @@ class RequestContext:
     offers: Offers
 
     def of(self, kind: type[T]) -> T:
-        """What a feature offers, by its class."""
+        """The object of this class that a feature offers."""
         return self.offers.of(kind)
 
 

@@ -1,4 +1,4 @@
-"""What a feature brings to a server and its clients.
+"""The parts that a feature brings to a server and its clients.
 
 A command line loads this module and the `feature` module of each feature, to find their commands. So these modules load
 nothing else before it is asked for.

@@ -13,5 +13,6 @@ def test_a_server_works_where_no_other_user_can_leave_modules_for_python_to_impo
     spec = TuningSpec("find", ServedModel("toy"), "sglang")
     work = ProcessMode().work(spec, engine, {})
     assert "-m" in work.command
-    found = os.stat(work.workdir)
-    assert (found.st_uid, found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)) == (0, 0)
+    # Of the directories that every host has, this one alone is root's on all of them; /tmp is everybody's on most.
+    assert work.workdir == "/"
+    assert os.stat(work.workdir).st_mode & (stat.S_IWGRP | stat.S_IWOTH) == 0

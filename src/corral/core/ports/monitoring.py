@@ -1,4 +1,4 @@
-"""What was measured of a job, as control needs it: the figures of one run, and the GPU-hours of all."""
+"""Measurements of a job, as control needs them: the figures of one run, and the GPU-hours of all."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
