@@ -13,6 +13,7 @@ from corral.clock import ManualClock, SystemClock
 from corral.core.access.caller import Caller
 from corral.core.control.launching.attempts import Attempt
 from corral.core.control.launching.dispatcher import Checkpoints
+from corral.core.control.nodes.node_workers import NodeWorker, Task
 from corral.core.model.errors import BackendFailed
 from corral.core.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.core.model.home import Home
@@ -20,6 +21,7 @@ from corral.core.model.jobs.job import Job, Request
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport
+from corral.fair_queue import SERVER
 from corral.host.node.mock.simulated_node import SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from corral.sim.faults.live_server import LiveServer
@@ -135,7 +137,19 @@ class Busy(SimulatedRuntime):
         super().launch(launch)
 
 
-def test_a_users_launch_on_a_node_waits_for_one_of_another_user_and_not_for_all(tmp_path: Path) -> None:
+def test_a_users_launch_on_a_node_waits_for_one_of_another_user_and_not_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_for: list[str] = []
+    put = NodeWorker.put
+
+    def noted(worker: NodeWorker, task: Task, user: str = SERVER) -> bool:
+        added = put(worker, task, user)
+        put_for.append(user)
+        return added
+
+    # A job that is STARTING may not wait for the node's thread yet.
+    monkeypatch.setattr(NodeWorker, "put", noted)
     busy = Busy()
     observed: list[Observation] = [NodeObserved(BOX.nodes["box"]), *map(ConditionObserved, BOX.conditions.values())]
     server = LiveServer(Home(tmp_path), {"box": SimulatedNode(busy, SystemClock())}, observed)
@@ -143,8 +157,9 @@ def test_a_users_launch_on_a_node_waits_for_one_of_another_user_and_not_for_all(
         work = Submission(("true",), request=Request(devices=0))
         server.service.submit([work] * 20, ALICE)
         until(lambda: len(server.ledger.view().allocations) == 20)
-        (job_id,) = server.service.submit([work], replace(ALICE, user="bob"))
-        until(lambda: server.ledger.view().jobs[job_id].phase is Phase.STARTING)
+        until(lambda: put_for.count("alice") == 20)
+        server.service.submit([work], replace(ALICE, user="bob"))
+        until(lambda: "bob" in put_for)
         busy.go_on.set()
         until(lambda: len(busy.launched) == 21)
     finally:
