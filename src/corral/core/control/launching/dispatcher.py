@@ -36,7 +36,7 @@ HALF_BEGUN_S = 10.0
 """If only a part of a gang has begun after this time, or the kill grace if that is longer, a recheck ends the gang."""
 
 Tell = Callable[[NodeAgent, Job, Attempt, Launch], None]
-"""Writes the reason of its stop to a member of a job."""
+"""Writes into the log of a job's member why the member is stopped."""
 
 
 def _nobody(agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:

@@ -99,15 +99,16 @@ class Interaction:
         return self._heard_at.get(job_id)
 
     def needs_nobody(self, job: Job) -> bool:
-        """Return whether the job has all its input, or reads no more. Raises BackendFailed if the node cannot be
-        asked now.
+        """Return whether no client is needed any more: the job has all its input, or reads no more.
+
+        Raises BackendFailed if the node cannot be asked now.
         """
         attempt = self._attempts.of_job(job.id)
         taken = None if attempt is None else self._give(attempt.launches[0], 0, b"", False)
         return taken is not None and not taken.open
 
     def forget(self, job_id: str) -> None:
-        """Forget when the job last received input: it needs no more."""
+        """Forget when the job last received input. Call this once the job needs no more input."""
         self._heard_at.pop(job_id, None)
 
     def _changeable(self, job_id: str, caller: Caller) -> Job:
