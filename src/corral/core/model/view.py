@@ -187,7 +187,10 @@ class ViewDraft(DraftOf[View]):
             self.cut_pools()
 
     def apply_uncut(self, deltas: Iterable[Delta]) -> None:
-        """The same as `apply`, without `cut_pools`: call that or `freeze` before anyone reads `view`."""
+        """Advance by each delta in turn, without `cut_pools`. Call `cut_pools` or `freeze` before anyone reads `view`.
+
+        Raises KeyError as `apply` does.
+        """
         count = 0
         for delta in deltas:
             delta.apply(self)
