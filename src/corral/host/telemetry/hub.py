@@ -123,7 +123,7 @@ class Hub:
         return found
 
     def readings(self) -> dict[str, DeviceSample]:
-        """As `latest`, only for devices with readings: the others have no history."""
+        """Return the samples in `latest` of devices with readings. Other devices have no history."""
         found: dict[str, DeviceSample] = {}
         for line in self._all():
             found.update(line.node.readings())
@@ -146,7 +146,7 @@ class Hub:
         )
 
     def readmit(self, node: str, visit: int) -> None:
-        """Let jobs start on the node: it was reconciled since it connected with this number."""
+        """Let jobs start on the node, which was reconciled during the connection with this number."""
         line = self._line_of(node)
         if line is not None:
             line.node.readmit(visit)
@@ -206,7 +206,7 @@ class _Line:
         self._epoch = ""
 
     def start(self, listener: NodeListener) -> None:
-        """Begin to ask."""
+        """Start the thread."""
         name = f"news-{self.node.name}"
         threading.Thread(target=self._listen, args=(listener,), name=name, daemon=True).start()
 
@@ -269,7 +269,7 @@ class _FeedLine:
         self._poll_s = poll_s
 
     def start(self, listener: NodeListener) -> None:
-        """Begin to ask."""
+        """Start the thread."""
         threading.Thread(target=self._listen, args=(listener,), name="news-feed", daemon=True).start()
 
     def _listen(self, listener: NodeListener) -> None:

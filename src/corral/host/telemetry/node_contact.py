@@ -257,7 +257,7 @@ class WatchedNode:
             return dict(self._standings.samples) if answers else {}
 
     def readings(self) -> dict[str, DeviceSample]:
-        """As `samples`, only for devices with readings."""
+        """Return the samples in `samples` of devices with readings."""
         with self._lock:
             if not self._standings.metered:
                 return {}
