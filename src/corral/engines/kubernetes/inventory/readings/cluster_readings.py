@@ -168,7 +168,8 @@ def find_exporters(cluster: Cluster, timeout_s: float = READ_S) -> dict[str, Pod
 
 
 def _from_prometheus(url: str, hostnames: Mapping[str, str], timeout_s: float) -> dict[str, tuple[GpuReading, ...]]:
-    # One after the other: for 40,000 GPUs the answer about one field is 10 MB, and several times that in memory.
+    # The fields are requested one after another: for 40,000 GPUs an answer is 10 MB, and needs several times that in
+    # memory.
     told = readings_of_queries((field, _ask(url, field, timeout_s)) for field in FIELDS)
     return {hostnames[name]: gpus for name, gpus in told.items() if name in hostnames}
 

@@ -83,12 +83,14 @@ def _unescaped(value: str) -> str:
 
 
 def _node_of(labels: Labels) -> str:
-    """The node as a scrape's own labels say it, then as the exporter does."""
+    """Return the name of the node: by the labels that a scrape adds, else by the exporter's own; "" if there is
+    none.
+    """
     return next((labels[key] for key in _NODE_LABELS if labels.get(key)), "")
 
 
 def _readings(samples: Iterable[_Sample]) -> dict[str, dict[int, GpuReading]]:
-    """Readings by node and index. A slice is a part of a GPU: left out."""
+    """Return the readings by node and index. Slices are left out, because a slice is only a part of a GPU."""
     values: dict[str, dict[int, dict[str, float | None]]] = {}
     uuids: dict[tuple[str, int], str | None] = {}
     pods: dict[tuple[str, int], set[PodName | None]] = {}
