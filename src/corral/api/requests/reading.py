@@ -119,7 +119,7 @@ def _no_number(word: str) -> Any:
 
 
 def _refuse_huge(data: Any, field: str) -> None:
-    """Raises Refused for an integer beyond 64 bits: the ledger cannot store it, and it may not fit a float either."""
+    """Raise Refused for an integer beyond 64 bits: the ledger cannot store it, and it may not fit a float either."""
     if isinstance(data, dict):
         for key, value in data.items():
             _refuse_huge(value, f"{field}.{key}" if field else key)
@@ -184,7 +184,7 @@ if TYPE_CHECKING:
 
 
 def refuse_unwieldy(raw: bytes) -> None:
-    """Raises Refused for a text that is nested too deeply, TooLarge for one with too many lists, objects or values.
+    """Raise Refused for a text that is nested too deeply, TooLarge for a text with too many lists, objects or values.
 
     A quick count, which includes characters inside strings, is within the limits for nearly every body. Only other
     bodies are counted exactly, without their strings.

@@ -79,7 +79,11 @@ NO_SERVER = ServerHere()
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The cluster, as the checks see it."""
+    """The cluster, as the checks see it.
+
+    Attributes:
+        gpus: its nodes and pods; None if they may not be listed.
+    """
 
     cluster: Cluster
     gpus: ClusterGpus | None

@@ -1,7 +1,8 @@
 """Runs the commands that users request for the end of their jobs: each command once, as its user, a few at a time.
 
-notifications/ID.json the command, waiting or running notifications/ID.log its output, until that is in the job's log
-notifications/ID.done it was run, and is not run again
+  notifications/ID.json  the command, waiting or running
+  notifications/ID.log   its output, until that is in the job's log
+  notifications/ID.done  the command was run, and is not run again
 
 Each command runs under a supervisor, as a job does. So it has a time limit, and all its processes end with it. It
 outlives this agent, and the next agent finds it. A launch is claimed once, so no command runs twice, even after a
