@@ -9,7 +9,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.units import format_bytes
 
 MAX_BODY_BYTES = 64 * 1024
-"""The limit for a body whose route sets none."""
+"""The most bytes of a body whose route sets no limit."""
 
 MAX_SUBMIT_BYTES = 12 * 1024 * 1024
 """Room for a script of 4 MiB and all other fields. As JSON, text may take twice as many bytes."""

@@ -15,7 +15,7 @@ from corral.core.model.runs.launch import Again
 from corral.core.model.view import View
 
 MAX_LAUNCH_FAILURES = 5
-"""After this many failed launches in a row on the machine's side, the job itself fails."""
+"""The number of failed launches in a row, caused by the machine, after which the job itself fails."""
 
 _LACK_FAILURES = 6
 """A job waits for a resource that its node lacks for now as long as after this many failures: half a minute by default.

@@ -41,7 +41,7 @@ class ServerPart(StrEnum):
     TUNER = "corral:tuner"
     SIMULATOR = "corral:simulator"
     UNRECORDED = "corral:unrecorded"
-    """For facts of earlier journals, which did not record the author."""
+    """The author of facts in earlier journals, which did not record the author."""
 
 
 class Delta:

@@ -129,12 +129,14 @@ class View:
         return NodeStatus.DRAINING if cordon.draining and self.residents.get(node) else NodeStatus.CORDONED
 
     def cluster_cordon(self, node: str) -> str | None:
-        """Why the node's cluster starts nothing on it; None if it does, or if there is no such cluster."""
+        """The reason why the node's cluster starts nothing on it; None if it does, or if there is no such cluster."""
         known = self.nodes.get(node)
         return None if known is None else known.cordoned
 
     def unanswering(self, node: str) -> str | None:
-        """Why requests are not sent to a node, a sentence without its full stop; None if it answers."""
+        """The reason why requests are not sent to a node, a sentence without its full stop; None if the node
+        answers.
+        """
         silence = self.silences.get(node)
         return None if silence is None or silence.answers else silence.reason
 

@@ -1,6 +1,6 @@
 """The checks of `corral doctor --engine kubernetes`: the cluster, our rights, nodes with GPUs, readings, pods.
 
-Each check asks the cluster once and changes nothing. A problem comes with the command that mends it.
+Each check asks the cluster once and changes nothing. A problem comes with the command that corrects it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -195,7 +195,7 @@ class _Line:
     """Asks one agent for news. After `start` it does so in a loop on a thread."""
 
     def __init__(self, node: WatchedNode, news: NodeNews | None, closing: threading.Event, *, poll_s: float) -> None:
-        """`closing` is the hub's; `closed` ends only this line. Without `news` it is never asked."""
+        """`closing` is the hub's event; `closed` ends only this line. Without `news` the agent is never asked."""
         self.node = node
         self.heard = False
         self.closed = False
@@ -233,7 +233,7 @@ class _Line:
             listener.on_services_lost(self.node.name, news.services_lost)
 
     def came(self, listener: NodeListener, visit: int | None) -> None:
-        """Record that the node was heard. `visit` is the number of its new connection, None if it was connected
+        """Record that the node has answered. `visit` is the number of its new connection, None if it was connected
         before.
         """
         self.heard = True

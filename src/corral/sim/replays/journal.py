@@ -1,4 +1,4 @@
-"""What if: the jobs recorded in a server's journal, run again under another policy or with more GPUs.
+"""Simulates the jobs recorded in a server's journal under another policy, or with more GPUs.
 
 The journal has no inventory. The simulated cluster has every device that was ever allocated, with the model from the
 allocation. Conditions that cannot be checked (memory, compute capability, driver, labels) count as met.

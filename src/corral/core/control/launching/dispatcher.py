@@ -346,7 +346,7 @@ class _LaunchNews:
         self._waiting: dict[str, dict[str, None]] = {}
 
     def add(self, node: str, launch_ids: Iterable[str]) -> None:
-        """Have the reports of these launches read soon."""
+        """Queue the reports of these launches to be read soon."""
         with self._lock:
             waiting = self._waiting.get(node)
             if waiting is not None:

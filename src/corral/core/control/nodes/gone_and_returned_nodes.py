@@ -230,7 +230,7 @@ class LeftBehind:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._warnings: dict[str, dict[str, str]] = {}
-        """By node, then by job."""
+        """The warnings by node, then by job id."""
 
     def add(self, job_id: str, node: str, warning: str) -> None:
         """Store a warning that an attempt of this job was given up on this node; a sentence without its full stop."""

@@ -149,7 +149,8 @@ class Explanations:
         return replace(answer, id=array_id, reason=counted, waited=())
 
     def with_log_end(self, job_id: str, caller: Caller, audience: Audience = Audience.COMMAND_LINE) -> Explanation:
-        """Explain as `of`. For callers who may read the log, add why it failed and how much of the log is missing.
+        """Explain a job as `of` does. For callers who may read the log, add why it failed and how much of the log is
+        missing.
 
         It may take as long as the job's node needs to read the end of the log. Raises NotFound.
         """

@@ -127,8 +127,7 @@ class Adoption:
 def find_process(view: View, nodes: Nodes, pid: int) -> list[ProcessFound]:
     """Return the running processes with this pid, at most one per node, in the order of the nodes.
 
-    All nodes are asked at once. A node that is known to be silent, or does not answer within FOUND_WITHIN_S, is left
-    out.
+    All nodes are asked at once. A node that is silent, or does not answer within FOUND_WITHIN_S, is left out.
     """
     asked = {
         name: nodes.worker(name).ask(partial(agent.host.process, pid))

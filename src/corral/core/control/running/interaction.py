@@ -134,7 +134,7 @@ class Interaction:
             raise Conflict(f"job {job.id} is being started and cannot be sent a signal yet")
 
     def agent_of(self, launch: Launch) -> NodeAgent:
-        """Return the agent of the launch's node. Raises NodeUnreachable; at once if the node is known to be silent."""
+        """Return the agent of the launch's node. Raises NodeUnreachable, at once for a silent node."""
         silent = self._ledger.view().unanswering(launch.node) if len(self._nodes) > 1 else None
         if silent is not None:
             raise NodeUnreachable(f"job {launch.job.id} is on a node that gets no requests now: {silent}")

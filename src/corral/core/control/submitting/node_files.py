@@ -26,7 +26,7 @@ Found = Mapping[FileQuery, "FileFacts"]
 
 
 class NodeFiles:
-    """Has the agents of nodes inspect files, all of them at the same time. Safe from any thread."""
+    """Lets the agents of nodes inspect files, all at the same time. Safe from any thread."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes

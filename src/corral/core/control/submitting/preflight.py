@@ -111,7 +111,9 @@ class SubmissionPreflight:
         return () if isinstance(found, Unread) else found
 
     def _places_of(self, view: View, submission: Submission, caller: Caller) -> "dict[Place, tuple[str, ...]]":
-        """As `places_of` for the nodes that could serve the submission, cached while the nodes stay the same."""
+        """Return `places_of` for the nodes that could serve the submission. The result is cached while the nodes stay
+        the same.
+        """
         nodes, places = self._places
         if nodes is not view.nodes or len(places) >= _MOST_REQUESTS:
             nodes, places = self._places = view.nodes, {}

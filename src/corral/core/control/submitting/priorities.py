@@ -1,4 +1,4 @@
-"""Which priorities callers may choose: users within the site's range, administrators any."""
+"""The priorities that callers may choose: users within the site's range, administrators any."""
 
 from dataclasses import replace
 

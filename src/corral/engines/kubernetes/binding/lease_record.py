@@ -68,7 +68,7 @@ class LeaseRecord:
     Attributes:
         scheduler: the scheduler name whose pods the holder binds.
         holder: the process that has the lease, or "".
-        tag, home, where: as of `LeaseCandidate`.
+        tag, home, where: as in `LeaseCandidate`.
         acquired_at, renewed_at: times of the holder's clock, for display only.
         duration_s: how long it lasts without a renewal.
         transitions: how often the holder changed.

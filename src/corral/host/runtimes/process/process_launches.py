@@ -153,7 +153,7 @@ class ProcessLaunches:
 
     @property
     def means_of_killing(self) -> str:
-        """How the processes of a job are found at its end: "cgroup" or "subreaper"."""
+        """The way in which the processes of a job are found at its end: "cgroup" or "subreaper"."""
         return "cgroup" if self._cgroups.base else "subreaper"
 
     @property

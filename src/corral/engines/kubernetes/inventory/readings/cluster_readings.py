@@ -34,7 +34,7 @@ EXPORTER_LABELS = ("app.kubernetes.io/name=dcgm-exporter", "app in (dcgm-exporte
 EXPORTER_TAGS = frozenset(
     [("app.kubernetes.io/name", "dcgm-exporter"), ("app", "dcgm-exporter"), ("app", "nvidia-dcgm-exporter")]
 )
-"""The same labels one by one."""
+"""The labels of dcgm-exporter pods, as single pairs."""
 
 EXPORTER_PORT = 9400
 READ_S = 5.0
