@@ -8,8 +8,10 @@ from corral.core.model.jobs.job import Job
 from corral.core.model.placing.allocation import Member
 
 SLURM_MARK = "CORRAL_SBATCH"
-"""The client sets it for scripts with #SBATCH lines. Its value is the number of tasks. For an array the number of
-elements, the first, the last and the step follow, separated by commas.
+"""The variable that the client sets for scripts with #SBATCH lines.
+
+Its value is the number of tasks. For an array the number of elements, the first, the last and the step follow,
+separated by commas.
 """
 
 _MARK = re.compile(r"([0-9]{1,9})(?:,([0-9]{1,10}),([0-9]{1,10}),([0-9]{1,10}),([0-9]{1,10}))?")

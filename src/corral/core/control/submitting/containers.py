@@ -111,7 +111,7 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
             field="gang_size",
         )
     word = submission.checkpoint_signal
-    # Its validity is checked only here: the rest of a submission is checked once it has its container.
+    # This is checked only here: the other parts of a submission are checked once it has its container.
     check_checkpoint(word, submission.checkpoint_grace_s, submission.time_limit_s)
     if word is not None and CheckpointSignal.parse(word).name != "TERM":
         raise Refused(
