@@ -114,7 +114,7 @@ class JobSubmitted(Fact):
 
     @property
     def about(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job.id
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -131,7 +131,7 @@ class JobChanged(Fact):
 
     @property
     def about(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job_id
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -149,7 +149,7 @@ class JobUpdated(Fact):
 
     @property
     def about(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job_id
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -168,7 +168,7 @@ class JobRequeued(Fact):
 
     @property
     def about(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job.id
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -192,7 +192,7 @@ class CommandExecuted(Fact):
 
     @property
     def about(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job_id
 
 

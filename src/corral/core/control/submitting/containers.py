@@ -65,10 +65,10 @@ def with_container(submission: Submission, containers: Containers | None) -> Sub
 
 
 def beside_mps(request: Request) -> Request:
-    """Return the request for a container that cannot reach an MPS daemon. A part of a device is then shared by time
-    slices.
+    """Return the request for a container that cannot reach an MPS daemon.
 
-    Raises Refused if the request demands MPS.
+    A part of a device is then shared by time slices, unless the request names another means. Raises Refused if the
+    request demands MPS.
     """
     if request.whole or not request.devices or request.mig_profile is not None:
         return request
