@@ -49,7 +49,7 @@ that.
 
 
 def slurm_variables(job: Job, given: Mapping[str, str], members: Sequence[Member], rank: int) -> dict[str, str]:
-    """Return the variables of one member of a job; `given` are those of its submitter."""
+    """Return the variables of one member of a job; `given` are the submitter's variables."""
     spec = job.spec
     mark = _MARK.fullmatch(given.get(SLURM_MARK, ""))
     tasks = max(len(members), int(mark[1]) if mark else 1)

@@ -57,7 +57,7 @@ class MemberLog:
         return b"" if chunk is None else base64.b64decode(chunk.data)
 
     def size_bytes(self) -> int:
-        """Return its present length in bytes; 0 if there is no log (yet). Raises as `read` does."""
+        """Return the present length of the log in bytes; 0 if there is no log (yet). Raises as `read` does."""
         agent = self._agent()
         return 0 if agent is None else agent.logs.read(self._job_id, self._rank, 0, 0, self._mark).size_bytes or 0
 
