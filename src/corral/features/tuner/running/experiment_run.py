@@ -11,6 +11,7 @@ from typing import Any
 
 from corral.client import Client
 from corral.core.model.errors import Refused
+from corral.core.model.serving.parallelism import world_size
 from corral.core.model.units import count_of
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
@@ -22,7 +23,6 @@ from corral.features.tuner.deployments.deployment import (
     Mode,
     NothingDeploys,
 )
-from corral.features.tuner.engines.gpu_estimate import gpu_estimate
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
 from corral.features.tuner.measuring.energy import energy_figures, energy_j
@@ -134,15 +134,11 @@ class ExperimentRun:
     def _estimated(self) -> int:
         task = self._task
         try:
-            estimate = gpu_estimate(task.config.model.id_or_path, self._row.parameters)
+            self._gpus = world_size(task.engine.name, self._row.parameters)
         except Refused as refused:
             raise ExperimentFailed(FailedStep.DEPLOY, str(refused)) from None
-        log.info(
-            "experiment %d of task %s: estimated requirements: %s with %d MiB each",
-            self._row.experiment_id, task.id, count_of(estimate.gpus, "GPU"), estimate.memory_mib,
-        )  # fmt: skip
-        self._gpus = estimate.gpus
-        return estimate.gpus
+        log.info("experiment %d of task %s needs %s", self._row.experiment_id, task.id, count_of(self._gpus, "GPU"))
+        return self._gpus
 
     def _ready(self, gpus: int) -> tuple[Deployment, Endpoint]:
         """Return the server, running and answering. Does nothing if it is in that state already."""
