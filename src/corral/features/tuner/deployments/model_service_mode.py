@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
-from corral.features.history.answers import JobGpuHistory
+from corral.features.history.answers import GpuWindow
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     Deployed,
@@ -148,7 +148,7 @@ class ModelService:
         inner = {"count": gpus, "indices": [], "allocation_method": "kubernetes", "details": []}
         return {"model": self._gpu_model(), "count": gpus, "device_ids": [], "world_size": gpus, "gpu_info": inner}
 
-    def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
+    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
         """Return (): the server records only GPUs that it has allocated."""
         return ()
 
