@@ -193,6 +193,8 @@ def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> Devi
         memory_free_mib=None if used is None or total is None else max(0, total - used),
         memory_total_mib=total,
         temperature_c=None if reading.temperature_c is None else round(reading.temperature_c),
+        power_mw=None if reading.power_w is None else round(1000 * reading.power_w),
+        sm_clock_mhz=None if reading.sm_clock_mhz is None else round(reading.sm_clock_mhz),
         pod=sample.pod,
         illness=sample.illness,
         counted=True,

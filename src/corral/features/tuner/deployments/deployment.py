@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from corral.client import Client
-from corral.features.history.answers import JobGpuHistory
+from corral.features.history.answers import GpuWindow
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.model.tuning_spec import TuningSpec
@@ -71,8 +71,8 @@ class Deployment(Protocol):
         """Return facts about the GPUs of the deployment (`gpus` is their number), None if unknown."""
         ...
 
-    def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
-        """Return the history of its GPUs in these seconds (Unix time), () if it is not recorded."""
+    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
+        """Return the readings of its GPUs between these times (Unix seconds), () if they are not known."""
         ...
 
     def last_lines(self) -> str:

@@ -1,6 +1,7 @@
 """The job that serves a model for an experiment: submitted once, found again after a crash, watched, and ended."""
 
 import ipaddress
+import logging
 import re
 import sys
 import time
@@ -12,12 +13,12 @@ from typing import Any, NamedTuple
 
 from corral.client import Client
 from corral.core.model.answers.job_details import JobDetail
-from corral.core.model.errors import Conflict, Forbidden, Refused
+from corral.core.model.errors import Conflict, CorralError, Forbidden, Refused
 from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.exit_code import exit_code_in_words
-from corral.features.history.answers import JobGpuHistory
+from corral.features.history.answers import GpuWindow
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     LOOK_S,
@@ -35,6 +36,8 @@ from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.gpu_records import gpu_info_of
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.search.trial import FailedStep
+
+log = logging.getLogger("corral.tuner")
 
 LAST_LINES = 20
 _END_S = 120.0
@@ -113,8 +116,13 @@ class ServingJob:
     def gpu_info(self, gpus: int) -> dict[str, Any] | None:
         return gpu_info_of(self._client.jobs.get(self._id), gpus)
 
-    def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
-        return self._client.jobs.gpus_history(self._id, since=since, until=until).gpus
+    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
+        try:
+            return self._client.jobs.gpus_window(self._id, began_at, ended_at).gpus
+        except CorralError as error:
+            # The figures of the load are known all the same.
+            log.warning("job %s: its GPUs are not known from %.0f to %.0f: %s", self._id, began_at, ended_at, error)
+            return ()
 
     def last_lines(self) -> str:
         return "".join(self._client.jobs.logs(self._id, tail=LAST_LINES)).strip() or "(none)"
