@@ -55,13 +55,13 @@ class TuningTasks:
         """Create a task from a specification, which has the content of a task file. The task begins with `start`."""
         from corral.features.tuner.answers import TaskRow
 
-        return from_answer(TaskRow, self._transport.post("/tasks", dict(spec)))
+        return from_answer(TaskRow, self._transport.post("/tasks", _plain(spec)))
 
     def edit(self, task_id: str, spec: Mapping[str, Any]) -> "TaskRow":
         """Change the specification. It must not run. After its first experiment only name and description change."""
         from corral.features.tuner.answers import TaskRow
 
-        return from_answer(TaskRow, self._transport.put(_task(task_id), dict(spec)))
+        return from_answer(TaskRow, self._transport.put(_task(task_id), _plain(spec)))
 
     def start(self, task_id: str) -> "TaskRow":
         """Start the task. A task that failed or was cancelled continues where it stopped."""
@@ -161,6 +161,16 @@ class Experiments:
 
         body = {name: to_plain(value) for name, value in changes.items()}
         return from_answer(ExperimentRow, self._transport.patch(_experiment(experiment_id), body))
+
+
+def _plain(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification with lists where an option of jobs may also be a single text."""
+    from corral.core.model.field import Kind
+    from corral.declared.option_fields import options
+    from corral.features.tuner.model.tuning_spec import GPU_OPTIONS
+
+    lists = [name for name in GPU_OPTIONS if options()[name].kind is Kind.TEXTS and isinstance(spec.get(name), str)]
+    return {**spec, **{name: [spec[name]] for name in lists}}
 
 
 def _task(task_id: str) -> str:

@@ -15,17 +15,27 @@ _SERIES = {
 }
 
 
+_BETWEEN_MODELS = " + "
+"""Between the models of an experiment that got GPUs of several."""
+
+
 def gpu_info_of(job: JobDetail, gpus: int) -> dict[str, Any] | None:
     """Return the GPUs of a job in the form that autotuners use, None if it has none."""
     if not job.grant:
         return None
     return {
-        "model": job.grant[0].name,
+        "model": _BETWEEN_MODELS.join(dict.fromkeys(one.name for one in job.grant if one.name)) or None,
         "count": len(job.grant),
         "device_ids": [granted.uuid for granted in job.grant],
         "world_size": gpus,
         "gpu_info": job.gpu_info,
     }
+
+
+def models_in(gpu_info: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the models of the GPUs in the record of an experiment; () if they are not known."""
+    model = (gpu_info or {}).get("model")
+    return tuple(model.split(_BETWEEN_MODELS)) if isinstance(model, str) and model else ()
 
 
 def whole_seconds(window: tuple[float, float]) -> tuple[int, int] | None:
