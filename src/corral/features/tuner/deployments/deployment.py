@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from corral.client import Client
+from corral.core.model.jobs.job import Request
 from corral.features.history.answers import GpuWindow
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.engines.inference_engine import InferenceEngine
@@ -42,6 +43,22 @@ class Endpoint:
 
     url: str
     model: str | None = None
+
+
+class WantedGpus(NamedTuple):
+    """The GPUs of an experiment.
+
+    Attributes:
+        used: the number that the inference server uses.
+        request: the conditions on them.
+        exclusive: all GPUs of a node, of which the server uses `used`.
+        kept: the model that the task keeps to; "" while it is open.
+    """
+
+    used: int
+    request: Request
+    exclusive: bool = False
+    kept: str = ""
 
 
 class Deployment(Protocol):
@@ -98,6 +115,11 @@ class Deployed:
 class Mode(Protocol):
     """One mode of deployment."""
 
+    @property
+    def chooses_gpus(self) -> bool:
+        """Whether the GPUs are chosen by the conditions of the task."""
+        ...
+
     def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
         """Raise Refused for a task that this mode cannot deploy. Makes no requests."""
         ...
@@ -108,7 +130,7 @@ class Mode(Protocol):
         """
         ...
 
-    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: WantedGpus) -> Deployment:
         """Deploy a server with an experiment's parameters. Raises ExperimentFailed."""
         ...
 

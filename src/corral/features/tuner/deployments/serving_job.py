@@ -15,7 +15,6 @@ from corral.client import Client
 from corral.core.model.answers.job_details import JobDetail
 from corral.core.model.errors import Conflict, CorralError, Forbidden, Refused
 from corral.core.model.jobs.container import Container
-from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.exit_code import exit_code_in_words
 from corral.features.history.answers import GpuWindow
@@ -29,6 +28,7 @@ from corral.features.tuner.deployments.deployment import (
     GpusTakenAway,
     Look,
     NothingDeploys,
+    WantedGpus,
 )
 from corral.features.tuner.deployments.health import is_healthy
 from corral.features.tuner.deployments.port_holder import CANNOT_RUN, NOT_FOUND, SAYS, place
@@ -177,6 +177,8 @@ class ServerWork(NamedTuple):
 class JobMode(ABC):
     """A mode in which the server of an experiment is a job."""
 
+    chooses_gpus = True
+
     @abstractmethod
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
         """Return the job's work. HOST and PORT in its command stand for the server's address."""
@@ -186,13 +188,14 @@ class JobMode(ABC):
         job_id = row.job_id or _submitted_before(task.client, name, row.created_at)
         return None if job_id is None else ServingJob(task.client, job_id, name, task.engine.health)
 
-    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: WantedGpus) -> Deployment:
         spec, name = task.spec, _name_of(task, row)
         work = self.work(spec, task.engine, row.parameters)
         submission = Submission(
             command=(*_holder(in_image=work.container is not None), *work.command),
             name=name,
-            request=Request(devices=gpus),
+            request=gpus.request,
+            exclusive=gpus.exclusive,
             env=work.env,
             workdir=work.workdir,
             container=work.container,
@@ -207,7 +210,8 @@ class JobMode(ABC):
         except Refused as refused:
             if refused.field in _OF_ALL:
                 raise NothingDeploys(str(refused)) from None
-            raise ExperimentFailed(FailedStep.DEPLOY, str(refused)) from None
+            kept = f"not runnable on {gpus.kept}, to which the task keeps: " if gpus.kept else ""
+            raise ExperimentFailed(FailedStep.DEPLOY, f"{kept}{refused}") from None
 
 
 def _name_of(task: Deployed, row: ExperimentRow) -> str:

@@ -15,12 +15,16 @@ _KEPT = ("utilization_pct", "memory_used_mib", "temperature_c", "power_w", "sm_c
 _DURATION, _GPUS = "measured_s", "gpus"
 
 
+_BETWEEN_MODELS = " + "
+"""Between the models of an experiment that got GPUs of several."""
+
+
 def gpu_info_of(job: JobDetail, gpus: int) -> dict[str, Any] | None:
     """Return the GPUs of a job in the form that autotuners use, None if it has none."""
     if not job.grant:
         return None
     return {
-        "model": job.grant[0].name,
+        "model": _BETWEEN_MODELS.join(dict.fromkeys(one.name for one in job.grant if one.name)) or None,
         "count": len(job.grant),
         "device_ids": [granted.uuid for granted in job.grant],
         "world_size": gpus,
@@ -35,6 +39,12 @@ def gpus_of_level(duration_s: float, gpus: Sequence[GpuWindow]) -> dict[str, Any
         for gpu in gpus
     ]
     return {_DURATION: duration_s, _GPUS: to_plain(kept)} if any(gpu.series for gpu in kept) else {}
+
+
+def models_in(gpu_info: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the models of the GPUs in the record of an experiment; () if they are not known."""
+    model = (gpu_info or {}).get("model")
+    return tuple(model.split(_BETWEEN_MODELS)) if isinstance(model, str) and model else ()
 
 
 def figures_of_gpus(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
