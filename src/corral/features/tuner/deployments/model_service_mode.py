@@ -25,6 +25,7 @@ from corral.features.tuner.deployments.deployment import (
     GpusTakenAway,
     Look,
     NothingDeploys,
+    WantedGpus,
 )
 from corral.features.tuner.deployments.health import is_healthy, served_model
 from corral.features.tuner.deployments.shell_line import shell_line
@@ -228,6 +229,8 @@ class ModelService:
 class ModelServiceMode:
     """Services of one operator, named as in `corral deploy --via`."""
 
+    chooses_gpus = False
+
     def __init__(self, via: str) -> None:
         self._via = via
 
@@ -257,7 +260,7 @@ class ModelServiceMode:
             raise BackendFailed(f"{row.service_name} cannot be looked at: {error}") from None
         return None
 
-    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: WantedGpus) -> Deployment:
         from corral.features.services.manifests import ServiceWanted
 
         spec, claim = task.spec, _claim(task.spec)
@@ -269,7 +272,7 @@ class ModelServiceMode:
             task.engine.options(row.parameters),
             annotations={MARK: _mark(task, row), **_noted_of(claim)},
             labels={_TASK_LABEL: _task_name(spec), _EXPERIMENT_LABEL: str(row.experiment_id)},
-            gpus=gpus,
+            gpus=gpus.count,
             env={key: value for key, value in spec.env.items() if key != _KUBECONFIG},
             claim=claim,
         )
@@ -288,8 +291,13 @@ class ModelServiceMode:
             raise ExperimentFailed(FailedStep.DEPLOY, str(error)) from None
         return service
 
+    def why_not_over_nodes(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> str | None:
+        return f"a service of {self._via} is not spread over nodes here"
+
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
     ) -> str:
         claim = _claim(spec)
         model = spec.model.id_or_path

@@ -7,10 +7,12 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from corral.client import Client
 from corral.core.model.errors import Refused
+from corral.core.model.jobs.job import Request
 from corral.core.model.units import count_of
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
@@ -21,7 +23,9 @@ from corral.features.tuner.deployments.deployment import (
     GpusTakenAway,
     Mode,
     NothingDeploys,
+    WantedGpus,
 )
+from corral.features.tuner.deployments.node_layout import laid_out
 from corral.features.tuner.engines.gpu_estimate import gpu_estimate
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
@@ -167,9 +171,27 @@ class ExperimentRun:
         return server
 
     def _deploy(self, gpus: int) -> Deployment:
-        server = self._task.mode.deploy(self._deployed, self._row, gpus)
+        server = self._task.mode.deploy(
+            self._deployed, self._row, self._wanted(WantedGpus(gpus, Request(devices=gpus)))
+        )
         self._change(**server.noted)
         return server
+
+    def _wanted(self, gpus: WantedGpus) -> WantedGpus:
+        """Return the GPUs to ask for, on several nodes if no node has so many."""
+        task = self._task
+        if not task.mode.chooses_gpus:
+            return gpus
+        why_not = partial(task.mode.why_not_over_nodes, task.config, task.engine, self._row.parameters)
+        found = laid_out(gpus, self._client.devices.list(), why_not)
+        if found.request.gang_size > 1:
+            log.info(
+                "experiment %d of task %s is a gang on %d nodes",
+                self._row.experiment_id,
+                task.id,
+                found.request.gang_size,
+            )
+        return found
 
     @property
     def _deadline(self) -> float:
