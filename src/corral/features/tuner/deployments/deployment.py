@@ -53,12 +53,14 @@ class WantedGpus(NamedTuple):
         request: the conditions on them.
         exclusive: all GPUs of a node, of which the server uses `used`.
         kept: the model that the task keeps to; "" while it is open.
+        not_over_nodes: why a gang over several nodes could not have them, where no node has so many; "" otherwise.
     """
 
     used: int
     request: Request
     exclusive: bool = False
     kept: str = ""
+    not_over_nodes: str = ""
 
 
 class Deployment(Protocol):
@@ -134,8 +136,17 @@ class Mode(Protocol):
         """Deploy a server with an experiment's parameters. Raises ExperimentFailed."""
         ...
 
+    def why_not_over_nodes(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> str | None:
+        """Return why the server cannot run on this number of nodes, None if no reason is known."""
+        ...
+
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
     ) -> str:
-        """Return the shell command that serves the model with these parameters, without a tuner."""
+        """Return the shell command that serves the model with these parameters, without a tuner.
+
+        `gpus` are those of all `members`, each of which is on a node of its own.
+        """
         ...

@@ -313,8 +313,13 @@ class ModelServiceMode:
             raise ExperimentFailed(FailedStep.DEPLOY, str(error)) from None
         return service
 
+    def why_not_over_nodes(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> str | None:
+        return f"a service of {self._via} is not spread over nodes here"
+
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
     ) -> str:
         claim = _claim(spec)
         model = spec.model.id_or_path

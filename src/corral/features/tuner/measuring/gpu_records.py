@@ -20,7 +20,10 @@ _BETWEEN_MODELS = " + "
 
 
 def gpu_info_of(job: JobDetail, gpus: int) -> dict[str, Any] | None:
-    """Return the GPUs of a job in the form that autotuners use, None if it has none."""
+    """Return the GPUs of a job in the form that autotuners use, None if it has none.
+
+    `nodes` has those of each member, by rank.
+    """
     if not job.grant:
         return None
     return {
@@ -29,6 +32,14 @@ def gpu_info_of(job: JobDetail, gpus: int) -> dict[str, Any] | None:
         "device_ids": [granted.uuid for granted in job.grant],
         "world_size": gpus,
         "gpu_info": job.gpu_info,
+        "nodes": [
+            {
+                "node": member.node,
+                "device_ids": list(member.devices),
+                "indices": [one.index for one in job.grant if one.rank == member.rank],
+            }
+            for member in job.members
+        ],
     }
 
 
@@ -39,6 +50,15 @@ def gpus_of_level(duration_s: float, gpus: Sequence[GpuWindow]) -> dict[str, Any
         for gpu in gpus
     ]
     return {_DURATION: duration_s, _GPUS: to_plain(kept)} if any(gpu.series for gpu in kept) else {}
+
+
+def members_in(gpu_info: Mapping[str, Any] | None) -> int:
+    """Return the number of members in the record of an experiment's GPUs; 1 if that is not known.
+
+    Anybody with access to the task may have written the record.
+    """
+    nodes = (gpu_info or {}).get("nodes")
+    return len(nodes) if isinstance(nodes, list) and nodes else 1
 
 
 def models_in(gpu_info: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from corral.client import Client
@@ -22,7 +23,9 @@ from corral.features.tuner.deployments.deployment import (
     GpusTakenAway,
     Mode,
     NothingDeploys,
+    WantedGpus,
 )
+from corral.features.tuner.deployments.node_layout import laid_out
 from corral.features.tuner.engines.candidate_need import CandidateNeed, candidate_need
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
@@ -187,11 +190,27 @@ class ExperimentRun:
         return server
 
     def _deploy(self, need: CandidateNeed) -> Deployment:
-        wanted = self._task.gpus.wanted(need)
+        wanted = self._wanted(self._task.gpus.wanted(need))
         server = self._task.mode.deploy(self._deployed, self._row, wanted)
         self._deployed_here = bool(wanted.kept)
         self._change(**server.noted)
         return server
+
+    def _wanted(self, gpus: WantedGpus) -> WantedGpus:
+        """Return the GPUs to ask for, on several nodes if no node has so many."""
+        task = self._task
+        if not task.mode.chooses_gpus:
+            return gpus
+        why_not = partial(task.mode.why_not_over_nodes, task.config, task.engine, self._row.parameters)
+        found = laid_out(gpus, task.gpus.obtainable, why_not)
+        if found.request.gang_size > 1:
+            log.info(
+                "experiment %d of task %s is a gang on %d nodes",
+                self._row.experiment_id,
+                task.id,
+                found.request.gang_size,
+            )
+        return found
 
     @property
     def _deadline(self) -> float:
