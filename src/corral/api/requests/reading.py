@@ -31,6 +31,7 @@ _LARGE = UserTurns(1, of_a_user=1)
 _LONG_NUMBER = re.compile(rb"\d{19}")
 """Digits that may be a number beyond 64 bits. Few bodies have such a number and need the exact check."""
 
+_DECIMAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRUTH = {"1": True, "true": True, "0": False, "false": False}
 
@@ -146,6 +147,8 @@ def _text_reader(kind: Any) -> Callable[[str, str], Any]:
         return _truth
     if kind is int:
         return _integer
+    if kind is float:
+        return _number
     return lambda text, name: text
 
 
@@ -170,6 +173,12 @@ def _integer(text: str, name: str) -> int:
     if not (text.isascii() and text.removeprefix("-").isdigit()) or len(text) > 18:
         raise Refused(f"{name} must be an integer, not {text!r:.40}", field=name)
     return int(text)
+
+
+def _number(text: str, name: str) -> float:
+    if not _DECIMAL.fullmatch(text):
+        raise Refused(f"{name} must be a number, not {text!r:.40}", field=name)
+    return float(text)
 
 
 # An empty list takes three bytes of JSON and sixty bytes of memory, and parsing cannot be interrupted in Python. So the

@@ -314,6 +314,13 @@ def throttle_reasons(throttle: int) -> tuple[str, ...]:
     return tuple(name for name, bit in CLOCK_REASONS.items() if throttle & bit and name not in _CHOSEN_REASONS)
 
 
+class LastUse(NamedTuple):
+    """The use of one device in percent, by its last reading."""
+
+    utilization_pct: float
+    memory_pct: float
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceCondition:
     """The reasons that keep a device from being allocated, apart from Corral's own allocations.
@@ -328,6 +335,7 @@ class DeviceCondition:
         lendable: the site counts the device as free for its remaining memory, although strangers are on it.
         memory_free_mib, utilization_pct: from the last sample; None if not readable.
         pod: the pod that has the device and is none of Corral's; None if there is none.
+        use: its use, if a cluster counts its devices: it ranks nodes, because the cluster chooses among their devices.
     """
 
     uuid: str
@@ -342,6 +350,7 @@ class DeviceCondition:
     utilization_pct: int | None = None
     ill_since: float | None = None
     pod: HoldingPod | None = None
+    use: LastUse | None = None
 
     def state(self, *, allocated: bool = False, reserved: bool = False) -> DeviceState:
         """The first state that applies; `allocated` and `reserved` say what Corral has done with the device."""

@@ -112,6 +112,15 @@ def silence_of(facts: NodeFacts) -> str | None:
     return f"node {facts.name} is not ready" + (f": {facts.not_ready_why}" if facts.not_ready_why else "")
 
 
+def why_closed(facts: NodeFacts) -> str | None:
+    """Why no model service can be put on a node by its name, whatever it asks for; None if some can."""
+    if (silence := silence_of(facts)) is not None:
+        return silence
+    if not facts.labels.get(HOSTNAME_LABEL):
+        return f"it has no label {HOSTNAME_LABEL}, by which it could be named"
+    return None
+
+
 def _bare_node(facts: NodeFacts, slots: int) -> Node:
     """Return the node without the workloads on it."""
     total, found = facts.allocatable, gpu_labels(facts)
@@ -193,6 +202,8 @@ def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> Devi
         memory_free_mib=None if used is None or total is None else max(0, total - used),
         memory_total_mib=total,
         temperature_c=None if reading.temperature_c is None else round(reading.temperature_c),
+        power_mw=None if reading.power_w is None else round(1000 * reading.power_w),
+        sm_clock_mhz=None if reading.sm_clock_mhz is None else round(reading.sm_clock_mhz),
         pod=sample.pod,
         illness=sample.illness,
         counted=True,

@@ -30,6 +30,8 @@ class GpuReading:
     memory_total_mib: int | None = None
     temperature_c: float | None = None
     pod: PodName | None = None
+    power_w: float | None = None
+    sm_clock_mhz: float | None = None
 
     @property
     def memory_used_pct(self) -> float | None:
