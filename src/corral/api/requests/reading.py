@@ -15,7 +15,7 @@ from corral import wire
 from corral.api.answers.errors import TooLarge
 from corral.api.requests.bodies import Intake
 from corral.api.requests.gpu_number import with_gpus_read
-from corral.api.requests.request_limits import UserTurns, whose_request
+from corral.api.requests.request_turns import UserTurns, whose_request
 from corral.api.requests.shapes import JobBatch
 from corral.core.model.errors import Refused, nearest
 from corral.core.model.jobs.submission import Submission
