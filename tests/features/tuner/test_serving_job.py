@@ -33,7 +33,7 @@ def failure_of(**of_job: Any) -> ExperimentFailed:
     [
         f"it could not be launched 5 times in a row; the last time: {PULLED}",
         "its image could not be pulled after 2m (ImagePullBackOff: no such host)",
-        "image i:1 is not on this host, and --pull never keeps it from being fetched",
+        'image i:1 is not on this host, and is not fetched because of "--pull never"',
     ],
 )
 def test_an_image_that_cannot_be_had_is_no_better_for_another_combination(reason: str) -> None:
