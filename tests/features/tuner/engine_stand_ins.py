@@ -1,4 +1,4 @@
-"""Programs with the names and options of real engines, and of Ray, which speak to their other members and compute nothing.
+"""Programs with the names and options of real engines and of Ray. They speak to other members and compute nothing.
 
 They know the options of several nodes alone, and end at any other, as the real ones do.
 """

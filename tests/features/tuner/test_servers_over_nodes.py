@@ -51,17 +51,24 @@ def written(client: Client, row: ExperimentRow) -> str:
 def test_a_server_that_no_node_holds_is_a_gang_whose_members_meet(box: Box) -> None:
     file = box.home / "task.json"
     file.write_text(json.dumps({**TASK, "parameters": {"tp": [2, 4]}}))
+    before = box.json("tasks", "--json")
+    dry = box.ok("tune", str(file), "--dry-run").splitlines()
+    assert dry[0] == "at most 2 experiments with 2 to 4 GPUs each on up to 2 nodes"
+    assert "experiments with up to 4 GPUs are gangs over up to 2 nodes, because no node has so many" in dry
+    assert box.json("tasks", "--json") == before
     told = box.ok("tune", str(file), "--follow")
     assert "2 experiments, 2 succeeded" in told
     with Client(box.home) as client:
         task = client.tasks.list()[0]
         one, two = client.experiments.list(task.id, metrics=True)
         log = written(client, two)
+    assert "serve it: corral run --g" in told
     assert nodes_of(one) == [("a", [0, 1])]
     assert nodes_of(two) == [("a", [0, 1]), ("b", [0, 1])]
     assert two.gpu_info is not None
     assert (two.gpu_info["count"], two.gpu_info["world_size"]) == (4, 4)
     assert len(set(two.gpu_info["device_ids"])) == 4
+    assert "4 on 2 nodes (Mock)" in box.ok("experiments", task.id)
     assert "[0] member 1 of 2 is there\n" in log
     assert "[1] member 1 of 2 joins " in log
     assert box.ok("tasks", "logs", task.id, "--experiment", "2") == log
@@ -98,7 +105,7 @@ def test_each_engine_starts_on_both_nodes_by_its_own_means_and_the_printed_comma
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_end_of_one_member_ends_the_experiment_with_the_words_of_all(box: Box, rank: int, tmp_path: Path) -> None:
+def test_the_end_of_one_member_ends_the_experiment_with_the_words_of_all(box: Box, rank: int) -> None:
     with Client(box.home) as client:
         task_id = begun(client, parameters={"tp": [4]}, benchmark=SLOW)
         running = until(box, client, task_id, lambda row: row.status == "benchmarking")
@@ -117,9 +124,9 @@ def server_pid(job_id: str, rank: int) -> int:
     wanted = {f"CORRAL_JOB_ID={job_id}".encode(), f"RANK={rank}".encode()}
     for process in Path("/proc").iterdir():
         try:
-            if process.name.isdigit() and wanted <= set((process / "environ").read_bytes().split(b"\0")):
-                if b"corral.features.tuner.engines.stand_in_server" in (process / "cmdline").read_bytes():
-                    return int(process.name)
+            is_of_member = process.name.isdigit() and wanted <= set((process / "environ").read_bytes().split(b"\0"))
+            if is_of_member and b"stand_in_server" in (process / "cmdline").read_bytes():
+                return int(process.name)
         except OSError:
             continue
     raise AssertionError("the member has no server")
@@ -144,12 +151,11 @@ def test_a_member_that_ends_well_while_others_serve_ends_the_experiment(box: Box
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"parameters": {"tp": [8]}}, "no equal parts of 8 fit on several nodes with GPUs of one model (a 2, b 2, c 2)"),
         (
-            {"base_runtime": "sglang", "parameters": {"tp": [2], "dp": [2]}},
-            "sglang does not support data-parallel-size over several nodes; set enable-dp-attention, or leave "
-            "data-parallel-size out",
+            {"parameters": {"tp": [8]}},
+            "no equal parts of 8 fit on several nodes with GPUs of one model (3 nodes with 2)",
         ),
+        ({"base_runtime": "sglang", "parameters": {"tp": [2], "dp": [2]}}, "set enable-dp-attention, or leave data"),
     ],
 )
 def test_what_no_gang_here_can_serve_fails_with_the_reason(box: Box, fields: dict[str, Any], why: str) -> None:

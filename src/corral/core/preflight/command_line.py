@@ -26,6 +26,9 @@ _FLAGS: dict[str, dict[str, str]] = {
         "-pp": "pipeline",
         "--data-parallel-size": "data",
         "-dp": "data",
+        "--nnodes": "nodes",
+        "-n": "nodes",
+        "--distributed-executor-backend": "backend",
         "--dtype": "dtype",
         "--quantization": "quantization",
         "-q": "quantization",
@@ -44,6 +47,7 @@ _FLAGS: dict[str, dict[str, str]] = {
         "--data-parallel-size": "data",
         "--dp-size": "data",
         "--dp": "data",
+        "--nnodes": "nodes",
         "--dtype": "dtype",
         "--quantization": "quantization",
         "--kv-cache-dtype": "cache_dtype",
@@ -62,6 +66,7 @@ class CommandLine:
     Attributes:
         program: the words of the command itself, without a shell around it or assignments before it.
         ranks: the processes that torchrun starts on a node.
+        nodes: over which a server divides its ranks; None: as many as Ray has, or as a variable says.
         fraction: the part of a device's memory that the server is told to take.
     """
 
@@ -76,13 +81,17 @@ class CommandLine:
     pipeline: int | None = None
     data: int | None = None
     ranks: int | None = None
+    nodes: int | None = 1
     fraction: float | None = None
 
     @property
     def world_size(self) -> int | None:
         """The devices that the program uses on a node. None: not known. A server without a flag for it uses 1."""
+        if self.nodes is None:
+            return None
         if self.framework in ("vllm", "sglang"):
-            return (self.tensor or 1) * (self.pipeline or 1) * (self.data or 1)
+            ranks = (self.tensor or 1) * (self.pipeline or 1) * (self.data or 1)
+            return None if ranks % self.nodes else ranks // self.nodes
         return self.ranks
 
     @property
@@ -121,6 +130,7 @@ def read_command(command: Sequence[str]) -> CommandLine:
         pipeline=_count(values.get("pipeline")),
         data=_count(values.get("data")),
         ranks=_count(values.get("ranks")),
+        nodes=None if values.get("backend") == "ray" else _count(values.get("nodes", "1")),
         fraction=_fraction(values.get("fraction")),
     )
 

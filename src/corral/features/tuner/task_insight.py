@@ -1,5 +1,6 @@
 """Results of tasks of the autotuner for readers: summaries of experiments, findings, exports, estimates."""
 
+from collections import Counter
 from collections.abc import Iterator
 from threading import Lock
 from typing import NamedTuple
@@ -68,7 +69,8 @@ class TaskInsight:
 
         check_bounds(spec)
         nodes = self._ledger.view().nodes.values()
-        return estimate(spec, tuple(len(node.devices) for node in nodes))
+        whole = {node.name: [one.model for one in node.devices if one.parent_uuid is None] for node in nodes}
+        return estimate(spec, {name: Counter(models) for name, models in whole.items()})
 
     def summaries(self, task_id: str, caller: Caller, *, after: int = 0, limit: int) -> ExperimentSummaries:
         """Return summaries of experiments with numbers above `after`, in order. Raises NotFound, Refused."""

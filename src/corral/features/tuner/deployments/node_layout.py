@@ -6,11 +6,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from corral.core.model.answers.devices import DeviceRow
+from corral.core.model.units import count_of
 from corral.features.tuner.deployments.deployment import WantedGpus
 
 GpuCounts = Mapping[str, Mapping[str, int]]
 """The number of whole GPUs by node and model."""
 
+
+_TOLD = 5
+"""The most sizes of nodes in a message."""
 
 WhyNot = Callable[[int], str | None]
 """Returns why a server cannot run on a number of nodes, None if no reason is known."""
@@ -48,7 +52,7 @@ def node_layout(count: int, there: GpuCounts, why_not: WhyNot) -> NodeLayout | s
     if count <= largest:
         return NodeLayout(1, count)
     reasons = []
-    for members in range(2, count + 1):
+    for members in range(2, min(count, len(there)) + 1):
         model = None if count % members else _model_of_equal_members(members, count // members, there)
         if model is None:
             continue
@@ -76,5 +80,7 @@ def _model_of_equal_members(members: int, gpus: int, there: GpuCounts) -> str | 
 
 
 def _not_enough(count: int, there: GpuCounts) -> str:
-    nodes = ", ".join(f"{name or 'this node'} {sum(models.values())}" for name, models in sorted(there.items()))
-    return f"no equal parts of {count} fit on several nodes with GPUs of one model ({nodes or 'there are no GPUs'})"
+    """Return in words that no gang has so many GPUs, with the largest nodes."""
+    sizes = Counter(sum(models.values()) for models in there.values())
+    nodes = ", ".join(f"{count_of(sizes[size], 'node')} with {size}" for size in sorted(sizes, reverse=True)[:_TOLD])
+    return f"no equal parts of {count} fit on several nodes with GPUs of one model ({nodes or 'no node has a GPU'})"
