@@ -171,7 +171,14 @@ class Experiments:
 
 
 def _spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(mapping(spec, "spec", "{'task_name': 'llama', ...}"))
+    """The specification with lists where an option of jobs may also be a single text."""
+    from corral.core.model.field import Kind
+    from corral.declared.option_fields import options
+    from corral.features.tuner.model.tuning_spec import GPU_OPTIONS
+
+    given = mapping(spec, "spec", "{'task_name': 'llama', ...}")
+    lists = [name for name in GPU_OPTIONS if options()[name].kind is Kind.TEXTS and isinstance(given.get(name), str)]
+    return {**given, **{name: [given[name]] for name in lists}}
 
 
 def _plain(value: Any, field: str) -> Any:

@@ -183,7 +183,7 @@ class NodeCordon:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Why nothing starts on a node that the server cannot reach.
+    """The reason why nothing starts on a node that the server cannot reach.
 
     Attributes:
         since: when the node last answered, or when it came back, Unix seconds.
@@ -358,7 +358,7 @@ class DeviceCondition:
         return DeviceState.FREE
 
     def reason(self, state: DeviceState) -> str | None:
-        """Why the device is in `state`, for a person; None if the condition does not say."""
+        """The reason why the device is in `state`, for a person; None if the condition does not say."""
         return {
             DeviceState.UNREADABLE: self.unreadable,
             DeviceState.UNHEALTHY: self.unhealthy,
@@ -366,7 +366,7 @@ class DeviceCondition:
         }.get(state)
 
     def since(self, state: DeviceState) -> float | None:
-        """Since when the device is in `state` (Unix seconds); None if the condition does not say."""
+        """The time since when the device is in `state` (Unix seconds); None if the condition does not say."""
         if state in (DeviceState.UNREADABLE, DeviceState.UNHEALTHY):
             return self.ill_since
         return self.strangers_since if state in (DeviceState.IN_USE, DeviceState.STALE) else None

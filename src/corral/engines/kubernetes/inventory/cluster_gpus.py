@@ -21,7 +21,7 @@ from corral.engines.kubernetes.inventory.readings.cluster_readings import (
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 
 LIST_S = 60.0
-"""A cluster of 5,000 nodes and 40,000 pods is listed in far less."""
+"""The time limit of the listing. A cluster of 5,000 nodes and 40,000 pods takes far less."""
 
 NO_READINGS = ReadingsFound({})
 
@@ -77,7 +77,7 @@ class ClusterGpus:
         return [self._node(node, asked, held or {}, rules or {}, ready_nodes) for node in self.node_facts]
 
     def _asked(self) -> dict[str, int | None]:
-        """GPUs that pods ask of each node; None if that cannot be read."""
+        """Return the number of GPUs requested by the pods on each node; None if a request cannot be read."""
         asked: dict[str, int | None] = {}
         for pod in self.pods:
             if pod.node is not None and not pod.ended:
@@ -130,7 +130,9 @@ def keep_gpu_pod(item: Mapping[str, object]) -> PodFacts | None:
 
 
 def gpu_containers(pods: Iterable[PodFacts]) -> list[GpuContainer]:
-    """The containers that run, of pods with GPUs, each with its node. Which of a pod's has its GPUs is not kept."""
+    """Return the running containers of pods with GPUs, each with its node. A container without a GPU may be
+    among them.
+    """
     return [
         GpuContainer(pod.node, pod.namespace, pod.name, container.name)
         for pod in pods

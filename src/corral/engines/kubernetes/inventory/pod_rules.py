@@ -1,7 +1,7 @@
-"""The nodes that a runtime's own rules allow for a service's pods, and those rules with a chosen node added. Pure.
+"""The nodes that a runtime's rules allow for a service's pods, and the same rules with a chosen node added. Pure.
 
-A service's pod template is laid over its runtime's and replaces lists as a whole. So the runtime's own terms are
-repeated beside the added one.
+A service's pod template is laid over its runtime's template and replaces lists as a whole. So the runtime's terms are
+repeated beside the added term.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from corral.client import Client
 from corral.core.model.jobs.job import Request
-from corral.features.history.answers import JobGpuHistory
+from corral.features.history.answers import GpuWindow
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.model.tuning_spec import TuningSpec
@@ -45,19 +45,18 @@ class Endpoint:
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WantedGpus:
+class WantedGpus(NamedTuple):
     """The GPUs of an experiment.
 
     Attributes:
-        count: the number that the inference server uses.
+        used: the number that the inference server uses.
         request: the conditions on them.
-        exclusive: all GPUs of a node, of which the server uses `count`.
+        exclusive: all GPUs of a node, of which the server uses `used`.
         kept: the model that the task keeps to; "" while it is open.
         not_over_nodes: why a gang over several nodes could not have them, where no node has so many; "" otherwise.
     """
 
-    count: int
+    used: int
     request: Request
     exclusive: bool = False
     kept: str = ""
@@ -91,8 +90,8 @@ class Deployment(Protocol):
         """Return facts about the GPUs of the deployment (`gpus` is their number), None if unknown."""
         ...
 
-    def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
-        """Return the history of its GPUs in these seconds (Unix time), () if it is not recorded."""
+    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
+        """Return the readings of its GPUs between these times (Unix seconds), () if they are not known."""
         ...
 
     def last_lines(self) -> str:

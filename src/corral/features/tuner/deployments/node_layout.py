@@ -2,16 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from corral.core.model.answers.devices import DeviceRow
 from corral.core.model.units import count_of
-from corral.features.tuner.deployments.deployment import WantedGpus
 
 GpuCounts = Mapping[str, Mapping[str, int]]
 """The number of whole GPUs by node and model."""
-
 
 _TOLD = 5
 """The most sizes of nodes in a message."""
@@ -26,21 +23,6 @@ class NodeLayout(NamedTuple):
     members: int
     gpus: int
     model: str | None = None
-
-
-def laid_out(wanted: WantedGpus, devices: Iterable[DeviceRow], why_not: WhyNot) -> WantedGpus:
-    """Return the GPUs to ask for, those of a gang if none of the devices' nodes has so many.
-
-    `devices` are those that meet the conditions. If no gang can have the GPUs either, the request stays as it is.
-    """
-    layout = node_layout(wanted.count, gpu_counts(devices), why_not)
-    if isinstance(layout, str):
-        return replace(wanted, not_over_nodes=layout)
-    if layout.model is None:
-        return wanted
-    each = wanted.request.devices if wanted.exclusive else layout.gpus
-    gang = replace(wanted.request, devices=each, gang_size=layout.members, spread=True, models=(layout.model,))
-    return replace(wanted, request=gang)
 
 
 def node_layout(count: int, there: GpuCounts, why_not: WhyNot) -> NodeLayout | str:

@@ -4,6 +4,7 @@ A server that no node can hold is a gang: the engine's own launcher joins its me
 """
 
 import ipaddress
+import logging
 import re
 import sys
 import time
@@ -15,12 +16,12 @@ from typing import Any, Literal, NamedTuple
 
 from corral.client import Client
 from corral.core.model.answers.job_details import JobDetail
-from corral.core.model.errors import Conflict, Forbidden, Refused
+from corral.core.model.errors import Conflict, CorralError, Forbidden, Refused
 from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.exit_code import exit_code_in_words
-from corral.features.history.answers import JobGpuHistory
+from corral.features.history.answers import GpuWindow
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     LOOK_S,
@@ -40,6 +41,8 @@ from corral.features.tuner.engines.over_nodes import OverNodes, Version, way_ove
 from corral.features.tuner.measuring.gpu_records import gpu_info_of
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.search.trial import FailedStep
+
+log = logging.getLogger("corral.tuner")
 
 LAST_LINES = 20
 _END_S = 120.0
@@ -122,8 +125,13 @@ class ServingJob:
     def gpu_info(self, gpus: int) -> dict[str, Any] | None:
         return gpu_info_of(self._client.jobs.get(self._id), gpus)
 
-    def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
-        return self._client.jobs.gpus_history(self._id, since=since, until=until).gpus
+    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
+        try:
+            return self._client.jobs.gpus_window(self._id, began_at, ended_at).gpus
+        except CorralError as error:
+            # The figures of the load are known all the same.
+            log.warning("job %s: its GPUs are not known from %.0f to %.0f: %s", self._id, began_at, ended_at, error)
+            return ()
 
     def last_lines(self) -> str:
         """Return the end of the output, of a gang with the rank before each line."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from corral.cli.jobs.flags import device_uuid
 from corral.cli.jobs.kubeconfig_variable import kubeconfig_from_anywhere
 from corral.cli.screen import room, say, told, write_lines, write_painted
 from corral.client import Client
@@ -20,11 +21,12 @@ from corral.features.tuner.run_commands.task_commands import outcome, report_lin
 
 LOOK_S = 0.5
 _OF_HUB = ("HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_OF_CLUSTER = ("KUBECONFIG", "CORRAL_PROMETHEUS_URL")
 _OF_SHELL = {
     "process": ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", *_OF_HUB),
     "docker": _OF_HUB,
-    "ome": ("KUBECONFIG",),
-    "kserve": ("KUBECONFIG",),
+    "ome": _OF_CLUSTER,
+    "kserve": _OF_CLUSTER,
 }
 """Variables of the user's shell that a task gets unless its file sets them, by deployment mode."""
 
@@ -45,7 +47,7 @@ def tune(given: commands.TuneCommand) -> int:
     if given.dry_run and given.follow:
         raise Refused("--dry-run creates no task that could be followed; leave --follow out", field="--dry-run")
     with Client() as client:
-        task = with_shell(read_task(given.file))
+        task = with_uuids(client, with_shell(read_task(given.file)))
         if given.dry_run:
             write_lines(*(line for text in estimate_texts(client.tasks.estimate(task)) for line in told(text, room())))
             return 0
@@ -87,6 +89,15 @@ def with_shell(task: dict[str, Any]) -> dict[str, Any]:
     own |= kubeconfig_from_anywhere(own)
     given = task.get("env")
     return task if given is not None and not isinstance(given, dict) else {**task, "env": {**own, **(given or {})}}
+
+
+def with_uuids(client: Client, task: dict[str, Any]) -> dict[str, Any]:
+    """The task with the UUIDs of GPUs that its file names by index or NODE:INDEX. Raises Refused."""
+    named = task.get("device")
+    names = named if isinstance(named, list) else [named]
+    if not named or not all(isinstance(one, str | int) for one in names):
+        return task
+    return {**task, "device": [device_uuid(client, str(one), "device") for one in names]}
 
 
 def estimate_texts(found: TaskEstimate) -> Iterator[str]:

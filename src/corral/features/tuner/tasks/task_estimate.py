@@ -6,10 +6,10 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
+from corral.core.model.serving.parallelism import world_size
 from corral.core.model.units import count_of
 from corral.features.tuner.deployments.modes import MODES
 from corral.features.tuner.deployments.node_layout import GpuCounts, node_layout
-from corral.features.tuner.engines.gpu_estimate import gpu_estimate
 from corral.features.tuner.engines.inference_engine import InferenceEngine, engine_of
 from corral.features.tuner.finding_answers import TaskEstimate
 from corral.features.tuner.model.tuning_spec import TuningSpec
@@ -50,7 +50,7 @@ def estimate(spec: TuningSpec, there: GpuCounts) -> TaskEstimate:
 
 
 def _sizes(spec: TuningSpec, engine: InferenceEngine, parameters: Parameters, there: GpuCounts) -> _Sizes:
-    gpus, mode = gpu_estimate(spec.model.id_or_path, parameters).gpus, MODES[spec.deployment_mode]
+    gpus, mode = world_size(engine.name, parameters), MODES[spec.deployment_mode]
     layout = node_layout(gpus, there, partial(mode.why_not_over_nodes, spec, engine, parameters))
     return _Sizes(gpus, None if isinstance(layout, str) else layout.members)
 
