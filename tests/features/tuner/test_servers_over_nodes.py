@@ -24,8 +24,9 @@ ON_RAY = {"distributed-executor-backend": ["ray"]}
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Box]:
-    """Three nodes with two GPUs each."""
-    with serving(cluster(a="", b="", c="")) as serving_box:
+    """Three nodes with two GPUs each, which are as busy as their jobs."""
+    busy = cluster(a="", b="", c="").replace('memory_size = "80G"', 'memory_size = "80G"\nload = "follow-jobs"')
+    with serving(busy) as serving_box:
         yield serving_box
 
 
@@ -102,6 +103,15 @@ def test_each_engine_starts_on_both_nodes_by_its_own_means_and_the_printed_comma
         assert [len(member.devices) for member in client.jobs.get(job_id).members] == [2, 2]
     box.ok("cancel", job_id)
     box.ended(job_id)
+
+
+def test_the_gpus_of_all_members_are_read_while_the_first_one_is_measured(box: Box) -> None:
+    with Client(box.home) as client:
+        task_id = begun(client, parameters={"tp": [4]}, benchmark={**SLOW, "max_time_per_iteration": 0.06})
+        over(box, client, task_id)
+        row = only(client, task_id)
+    assert row.metrics is not None
+    assert set(row.metrics["gpu_monitoring"]["gpu_stats"]) == {"a:0", "a:1", "b:0", "b:1"}
 
 
 @pytest.mark.parametrize("rank", [0, 1])
