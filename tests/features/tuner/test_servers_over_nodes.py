@@ -114,6 +114,25 @@ def test_the_gpus_of_all_members_are_read_while_the_first_one_is_measured(box: B
     assert set(row.metrics["gpu_monitoring"]["gpu_stats"]) == {"a:0", "a:1", "b:0", "b:1"}
 
 
+def test_an_experiment_goes_on_if_its_job_begins_again_on_another_node(box: Box) -> None:
+    with Client(box.home) as client:
+        task_id = begun(client, parameters={"tp": [1]}, benchmark={**SLOW, "max_time_per_iteration": 0.05})
+        running = until(box, client, task_id, lambda row: row.status == "benchmarking")
+        assert nodes_of(running) == [("a", [0])]
+        for device in client.devices.list():
+            if device.node == "a":
+                client.devices.cordon(device.uuid, reason="moved away")
+        try:
+            client.jobs.requeue(running.job_id or "")
+            task = over(box, client, task_id)
+            row = only(client, task_id)
+        finally:
+            for device in client.devices.list():
+                if device.state == "cordoned":
+                    client.devices.uncordon(device.uuid)
+    assert (task.status, row.error_message, nodes_of(row)) == ("completed", None, [("b", [0])])
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_end_of_one_member_ends_the_experiment_with_the_words_of_all(box: Box, rank: int) -> None:
     with Client(box.home) as client:
