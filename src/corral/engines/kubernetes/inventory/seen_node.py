@@ -112,6 +112,15 @@ def silence_of(facts: NodeFacts) -> str | None:
     return f"node {facts.name} is not ready" + (f": {facts.not_ready_why}" if facts.not_ready_why else "")
 
 
+def why_closed(facts: NodeFacts) -> str | None:
+    """Why no model service can be put on a node by its name, whatever it asks for; None if some can."""
+    if (silence := silence_of(facts)) is not None:
+        return silence
+    if not facts.labels.get(HOSTNAME_LABEL):
+        return f"it has no label {HOSTNAME_LABEL}, by which it could be named"
+    return None
+
+
 def _bare_node(facts: NodeFacts, slots: int) -> Node:
     """Return the node without the workloads on it."""
     total, found = facts.allocatable, gpu_labels(facts)
@@ -183,7 +192,7 @@ def _holders(
 
 
 def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> DeviceSample:
-    """Return the cluster's facts of a sample, with a reading."""
+    """Return a sample with the cluster's facts of `sample`, and with this reading."""
     used, total = reading.memory_used_mib, reading.memory_total_mib
     return DeviceSample(
         sample.uuid,
@@ -202,7 +211,7 @@ def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> Devi
 
 
 def _unmetered(sample: DeviceSample, now: float) -> DeviceSample:
-    """Return the cluster's facts of a sample, without a reading."""
+    """Return a sample with the cluster's facts of `sample`, without a reading."""
     if not sample.metered:
         return sample
     return DeviceSample(sample.uuid, now, metered=False, pod=sample.pod, illness=sample.illness, counted=True)

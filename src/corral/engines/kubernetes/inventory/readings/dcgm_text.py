@@ -25,10 +25,8 @@ FIELDS = (UTILIZATION, USED, FREE, RESERVED, TEMPERATURE, POWER, CLOCK)
 _NODE_LABELS = ("node", "kubernetes_node", "hostname", "Hostname")
 """Labels that name the node: first those that a scrape adds, then those of the exporter."""
 
-_LABELS_READ = (
-    *_NODE_LABELS,
-    *("gpu", "GPU_I_ID", "UUID", "uuid", "exported_namespace", "exported_pod", "namespace", "pod"),
-)
+_GPU_LABELS = (*_NODE_LABELS, *("gpu", "GPU_I_ID", "UUID", "uuid"))
+_LABELS_READ = (*_GPU_LABELS, *("exported_namespace", "exported_pod", "namespace", "pod"))
 
 _LINE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+-?\d+)?\s*")
 _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
@@ -49,9 +47,17 @@ def readings_of_exporter(text: str) -> tuple[GpuReading, ...]:
     return tuple(_readings(_samples_of_exporter(text)).get("", {}).values())
 
 
-def query_of(field: str) -> str:
-    """Return the Prometheus query for one field of all GPUs, without the labels that are not read."""
-    return f"max by ({', '.join(_LABELS_READ)}) ({field})"
+def query_of(field: str, window_s: int = 0) -> str:
+    """Return the Prometheus query for one field of all GPUs, without the labels that are not read.
+
+    With `window_s` it is for the mean of all values in these seconds. They name no pods: a GPU may have had several.
+    """
+    if not window_s:
+        return f"max by ({', '.join(_LABELS_READ)}) ({field})"
+    total, count = (
+        f"sum by ({', '.join(_GPU_LABELS)}) ({of}_over_time({field}[{window_s}s]))" for of in ("sum", "count")
+    )
+    return f"{total} / {count}"
 
 
 def readings_of_queries(answers: Iterable[tuple[str, Any]]) -> dict[str, tuple[GpuReading, ...]]:
