@@ -6243,6 +6243,7 @@ export interface components {
          *         gpu_hours: GPUs times measuring, all experiments together.
          *         hours: the time until all are measured, if no other job wants the GPUs; None if there are too few GPUs.
          *         notes: remarks for the task's user before it begins.
+         *         nodes_most: the most nodes of one experiment; with several, it is a gang.
          */
         TaskEstimate: {
             /** Combinations */
@@ -6259,6 +6260,8 @@ export interface components {
             hours: number | null;
             /** Measuring S */
             measuring_s: number;
+            /** Nodes Most */
+            nodes_most: number;
             /** Notes */
             notes: string[];
         };

@@ -27,6 +27,9 @@ _FLAGS: dict[str, dict[str, str]] = {
         "-pp": "pipeline",
         "--data-parallel-size": "data",
         "-dp": "data",
+        "--nnodes": "nodes",
+        "-n": "nodes",
+        "--distributed-executor-backend": "backend",
         "--prefill-context-parallel-size": "prefill",
         "-pcp": "prefill",
         "--dtype": "dtype",
@@ -47,6 +50,7 @@ _FLAGS: dict[str, dict[str, str]] = {
         "--data-parallel-size": "data",
         "--dp-size": "data",
         "--dp": "data",
+        "--nnodes": "nodes",
         "--dtype": "dtype",
         "--quantization": "quantization",
         "--kv-cache-dtype": "cache_dtype",
@@ -66,6 +70,7 @@ class CommandLine:
         program: the words of the command itself, without a shell around it or assignments before it.
         ranks: the processes that torchrun starts on a node.
         switches: its words that begin with `--enable`.
+        nodes: over which a server divides its ranks; None: as many as Ray has, or as a variable says.
         fraction: the part of a device's memory that the server is told to take.
     """
 
@@ -82,6 +87,7 @@ class CommandLine:
     prefill: int | None = None
     switches: tuple[str, ...] = ()
     ranks: int | None = None
+    nodes: int | None = 1
     fraction: float | None = None
 
     @property
@@ -89,8 +95,11 @@ class CommandLine:
         """The devices that the program uses on a node. None: not known. A server without a flag for it uses 1."""
         if self.framework is None or self.framework not in WORLDS:
             return self.ranks
+        if self.nodes is None:
+            return None
         sizes = {"tp": self.tensor, "pp": self.pipeline, "dp": self.data, "cp": self.prefill}
-        return world_size(self.framework, {**sizes, **dict.fromkeys(self.switches, True)})
+        ranks = world_size(self.framework, {**sizes, **dict.fromkeys(self.switches, True)})
+        return None if ranks % self.nodes else ranks // self.nodes
 
     @property
     def load(self) -> InferenceSetup:
@@ -128,6 +137,7 @@ def read_command(command: Sequence[str]) -> CommandLine:
         prefill=_ranks(values.get("prefill")),
         switches=tuple(word for word in arguments if word.startswith("--enable")),
         ranks=_count(values.get("ranks")),
+        nodes=None if values.get("backend") == "ray" else _count(values.get("nodes", "1")),
         fraction=_fraction(values.get("fraction")),
     )
 

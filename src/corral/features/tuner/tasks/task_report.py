@@ -116,6 +116,8 @@ def serving_command(detail: TaskDetail, best: ExperimentRow) -> str:
     spec, engine = detail.config, engine_of(detail.config)
     gpus = world_size(engine.name, best.parameters)
     members = members_in(best.gpu_info)
+    # A user may have written the record.
+    members = members if gpus % members == 0 else 1
     return MODES[spec.deployment_mode].serving_command(spec, engine, best.parameters, gpus, members)
 
 
