@@ -46,7 +46,7 @@ def _encoder(part: PlainConfig, text_hidden: int) -> int | None:
     wide = int(hidden * ratio) if isinstance(ratio, int | float) and 0 < ratio < 100 else 4 * hidden
     intermediate = number_in(part, "intermediate_size", "encoder_ffn_dim") or usual_intermediate or wide
     blocks = layers + (number_in(part, "num_global_layers") or 0)
-    matrices = 3 if family in _GATED else 2
+    matrices = 3 if family in _GATED or part.get("hidden_act") == "silu" else 2
     return blocks * (4 * hidden**2 + matrices * hidden * intermediate) + _ends(part, hidden, text_hidden)
 
 

@@ -18,6 +18,8 @@ _PARTS = {
 }
 _LAYER = re.compile(r"layers?\W+(\d{1,4})\b")
 _MOST_NAMES = 100_000
+_MXFP4_BYTES = 0.53125
+"""Four bits, with an 8-bit scale per 32 weights."""
 
 
 def stored_format(config: Any, layers: int) -> tuple[str | None, Stored | None]:
@@ -54,6 +56,8 @@ def _name(config: PlainConfig, scheme: PlainConfig) -> str | None:
 
 def _bytes_per_weight(name: str, scheme: PlainConfig) -> float:
     """The bytes of a weight with its part of its group's 16-bit scale, and of a zero point of its own width."""
+    if scheme.get("quant_method") == "mxfp4":
+        return _MXFP4_BYTES
     usual = BYTES_PER_WEIGHT[name]
     bits = number_in(scheme, "bits", "num_bits", "w_bit")
     if name not in ("awq", "gptq", "int4", "int8") or bits is None or bits > 8:
