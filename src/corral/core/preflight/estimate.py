@@ -20,7 +20,7 @@ from corral.core.preflight.model_name import (
 from corral.core.preflight.model_shape import ModelShape, Stored
 from corral.core.preflight.model_source import LocalModel
 from corral.core.preflight.precision import BYTES_PER_WEIGHT, canonical
-from corral.core.preflight.weights import Ranks, device_bytes
+from corral.core.preflight.weights import UNCOUNTED, Ranks, device_bytes
 
 _MIB = 1024 * 1024
 CONTEXT_OVERHEAD_MIB = 1024
@@ -145,7 +145,7 @@ def estimate_named(name: str, setup: InferenceSetup) -> Estimate | str:
     billions = billions_in(name)
     if isinstance(billions, str):
         return billions
-    shape = _in_format(typical_shape(billions * MOST_OF_NAME), said or "float16")
+    shape = _in_format(typical_shape(billions * MOST_OF_NAME / UNCOUNTED), said or "float16")
     wanted = _format(shape, setup)
     source = f"{billions:g} billion parameters in the name, at {wanted.name}, in the shape of a common model"
     found = _estimate(shape, wanted, setup, source)
@@ -165,7 +165,9 @@ def parse_context(text: str) -> int:
 
 
 def _in_format(shape: ModelShape, name: str) -> ModelShape:
-    """The shape of the same model stored in another format."""
+    """The shape of the same model stored in this format."""
+    if name == shape.quantization:
+        return shape
     if name in ("float16", "bfloat16", "float32"):
         return replace(shape, dtype=name, quantization=None, stored=None)
     return replace(shape, quantization=name, stored=None)

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -17,6 +17,11 @@ _TOKEN = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _SIZE = re.compile(r"\d[bmt](?![a-z])|\dx\d")
 _KINDS = frozenset({"vl", "vision", "omni", "audio", "moe", "draft", "eagle", "lora", "tiny", "random"})
 """Words in a name that mean another shape than the family's own, unless a known name has them too."""
+
+_HEADLESS = frozenset({"embedding", "embeddings", "reranker"})
+"""Words of models without the table from vectors to tokens."""
+_USED_ONLY = ("a", "e", "x")
+"""Words before the size of one expert, or of what one token uses: "A3B", "8x7B"."""
 
 Tokens = tuple[str, ...]
 
@@ -32,7 +37,10 @@ def known_shape(name: str) -> ModelShape | None:
     words = tuple(_TOKEN.findall(part))
     sized, kinds = _SIZE.search(part) is not None, _KINDS & {*words}
     found = [one for one in _known() if one.sized == sized and kinds <= {*one.words} and _follow(one.parts, words)]
-    return max(found, key=lambda one: len(one.words)).shape if found else None
+    if not found:
+        return None
+    shape = max(found, key=lambda one: len(one.words)).shape
+    return replace(shape, tied=True) if _HEADLESS & {*words} else shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +79,14 @@ def _follow(parts: Sequence[Tokens], words: Tokens) -> bool:
     """Whether the parts follow each other in the words, each without a gap."""
     place = 0
     for part in parts:
-        place = next((at for at in range(place, len(words)) if words[at : at + len(part)] == part), len(words))
-        if place == len(words):
+        found = (at for at in range(place, len(words)) if words[at : at + len(part)] == part and _begins(words, at))
+        at = next(found, None)
+        if at is None:
             return False
-        place += len(part)
+        place = at + len(part)
     return True
+
+
+def _begins(words: Tokens, at: int) -> bool:
+    """Whether a size may begin there, or a name."""
+    return at == 0 or not words[at][0].isdigit() or words[at - 1] not in _USED_ONLY

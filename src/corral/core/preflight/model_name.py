@@ -7,10 +7,10 @@ from corral.core.model.units import DECIMAL, WHOLE
 from corral.core.preflight.model_shape import ModelShape
 from corral.core.preflight.weights import layer_weights, table_weights
 
-MOST_OF_NAME, LEAST_OF_NAME = 1.105, 0.95
+MOST_OF_NAME, LEAST_OF_NAME = 1.105, 0.9
 """The parameters of models, in proportion to the number in their names.
 
-Names are rounded: "7B" has from 6.7 billion (Llama 2) to 7.7 (Qwen 1.5).
+Names are rounded: "7B" has from 6.65 billion (MPT) to 7.72 (Qwen 1.5).
 """
 
 _SIZE = re.compile(
