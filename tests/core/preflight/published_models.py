@@ -17,8 +17,8 @@ class Published(NamedTuple):
 
 
 INDEX, COUNT, FILES = "the index of its files", "the number of its weights, at two bytes", "the size of its files"
-AWQ = {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}}
-MXFP4 = {
+AWQ: dict[str, Any] = {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}}
+MXFP4: dict[str, Any] = {
     "quantization_config": {
         "quant_method": "mxfp4",
         "modules_to_not_convert": [

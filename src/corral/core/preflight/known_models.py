@@ -4,7 +4,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -26,6 +26,7 @@ _USED_ONLY = ("a", "e", "x")
 Tokens = tuple[str, ...]
 
 
+@lru_cache(maxsize=256)
 def known_shape(name: str) -> ModelShape | None:
     """The shape of the model with this name, None if none is known.
 

@@ -39,11 +39,9 @@ class ModelNeed:
         """Return why a GPU with this memory in total cannot hold the model; None if it may, or too little is known."""
         if self.floor_mib is None or memory_mib is None or memory_mib >= self.floor_mib:
             return None
-        return (
-            f"the model's weights alone need a GPU with {format_memory(self.floor_mib)}, "
-            f"{format_memory(self.floor_mib - memory_mib)} more than it has ({format_memory(memory_mib)}); "
-            "spread it over more GPUs"
-        )
+        needed, there = format_memory(self.floor_mib), format_memory(memory_mib)
+        short = format_memory(self.floor_mib - memory_mib)
+        return f"the model's weights alone need a GPU with {needed}: {there} are {short} too few; use more GPUs"
 
 
 def model_need(

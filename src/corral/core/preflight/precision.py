@@ -34,8 +34,8 @@ BYTES_PER_WEIGHT = {
     "bitsandbytes": 0.52,
     "gguf": 0.56,
 }
-"""Bytes per quantised weight with its scales: integers with a 16-bit scale and a zero point per 128 weights, FP4 with an
-8-bit scale per 16."""
+"""Bytes per quantised weight with its scales: integers with a 16-bit scale and a zero point per 128 weights, FP4 with
+an 8-bit scale per 16."""
 
 
 @dataclass(frozen=True, slots=True)

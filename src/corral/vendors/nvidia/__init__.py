@@ -88,7 +88,7 @@ NVIDIA = Vendor(
     visible=visible,
     unset=(),
     of_the_host=("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
-    # Without this, an image that sets it to "all" would see every GPU if NVIDIA's runtime is the default one.
+    # Without this, an image with NVIDIA_VISIBLE_DEVICES=all would see every GPU if NVIDIA's runtime is the default one.
     void={"NVIDIA_VISIBLE_DEVICES": "void"},
     in_container=in_container,
     unfit=_unfit,

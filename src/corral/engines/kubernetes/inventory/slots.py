@@ -99,7 +99,7 @@ def readings_by_slot(
     if free := [slot for slot in range(slots) if slot not in taken]:
         parts[None] = free
     if len(parts) == 1 and by_pod.keys() == {None}:
-        # One pod has the whole node: the readings need not name it.
+        # A single pod has the whole node, so the readings need not name the pod.
         by_pod = dict.fromkeys(parts, ordered)
     found: dict[int, GpuReading] = {}
     for pod, own in parts.items():

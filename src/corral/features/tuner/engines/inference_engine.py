@@ -14,6 +14,7 @@ from typing import Any
 from corral.core.model.errors import Refused, nearest
 from corral.core.model.serving.parallelism import axis_of, bare_name, engine_in
 from corral.core.model.serving.presets import without_presets
+from corral.features.tuner.engines.over_nodes import OverNodes, read_over_nodes
 from corral.features.tuner.model.tuning_spec import DeploymentMode, TuningSpec
 
 _NOTHING = (None, 1, False, "auto")
@@ -35,6 +36,7 @@ class InferenceEngine:
         left_out: by flag the value for which the flag is left out.
         refused: parameters that it does not support.
         multiples: pairs of parameters; the first must be a multiple of the second.
+        over_nodes: its ways to run on several nodes, the preferred one first.
     """
 
     name: str
@@ -49,6 +51,7 @@ class InferenceEngine:
     left_out: Mapping[str, Any] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     multiples: tuple[tuple[str, str], ...] = ()
+    over_nodes: tuple[OverNodes, ...] = ()
 
     def command(
         self,
@@ -177,4 +180,5 @@ def _read(name: str) -> InferenceEngine:
         data.get("left_out", {}),
         tuple(data.get("refused", ())),
         tuple((larger, smaller) for larger, smaller in data.get("multiples", ())),
+        tuple(map(read_over_nodes, data.get("over_nodes", ()))),
     )

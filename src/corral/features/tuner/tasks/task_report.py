@@ -8,6 +8,7 @@ from corral.features.tuner.answers import ExperimentRow, TaskDetail
 from corral.features.tuner.deployments.modes import MODES
 from corral.features.tuner.engines.inference_engine import engine_of
 from corral.features.tuner.finding_answers import ExperimentSummary
+from corral.features.tuner.measuring.gpu_records import members_in
 from corral.features.tuner.search.front import not_beaten
 from corral.features.tuner.search.objective import Objective
 
@@ -114,7 +115,8 @@ def serving_command(detail: TaskDetail, best: ExperimentRow) -> str:
     """Return the shell command that serves the model with the best parameters."""
     spec, engine = detail.config, engine_of(detail.config)
     gpus = world_size(engine.name, best.parameters)
-    return MODES[spec.deployment_mode].serving_command(spec, engine, best.parameters, gpus)
+    members = members_in(best.gpu_info)
+    return MODES[spec.deployment_mode].serving_command(spec, engine, best.parameters, gpus, members)
 
 
 def _value(name: str, value: float | None) -> str:
