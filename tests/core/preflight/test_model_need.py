@@ -136,3 +136,18 @@ def test_a_cache_that_is_split_by_tokens_is_smaller_on_each_gpu() -> None:
     assert usual is not None
     assert split is not None
     assert split.cache_mib == usual.cache_mib // 8
+
+
+@pytest.mark.parametrize(
+    "value", [10**400, -1, 0, 1.5, float("nan"), float("inf"), "x" * 10_000, None, [1], {"a": 1}, True]
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("max-model-len", "max-num-seqs", "max-num-batched-tokens", "gpu-memory-utilization", "quantization", "dtype"),
+        *("kv-cache-dtype", "enable-dp-attention"),
+    ],
+)
+def test_no_value_of_a_parameter_breaks_the_estimate(name: str, value: Any) -> None:
+    for engine in ("vllm", "sglang", "tensorrt-llm", "our-own"):
+        assert need(engine, {"tp": 2, "dp": 2, name: value}, context=10**400, concurrency=10**400).gpus >= 2

@@ -6,13 +6,14 @@ What cannot be known is None, and the reason is told.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from corral.core.model.serving.parallelism import engine_in, world_size
 from corral.core.model.units import format_memory
 from corral.core.preflight.estimate import Estimate, InferenceSetup, estimate_local, estimate_named
 from corral.core.preflight.model_source import LocalModel
-from corral.core.preflight.serving_setup import longest_sequence, memory_fraction, serving_setup
+from corral.core.preflight.serving_setup import flags, longest_sequence, memory_fraction, serving_setup
 
 _USUAL_FRACTION = {"vllm": 0.92}
 """The part of a GPU's memory that a server takes unless it is told otherwise, by engine. Others decide by the model."""
@@ -59,12 +60,13 @@ def model_need(
     answer; None: as many as the server accepts by its parameters, or few. Raises Refused for an invalid size of
     parallelism.
     """
-    gpus = world_size(engine, parameters)
-    setup = serving_setup(engine, parameters, context=context, concurrency=concurrency)
-    found = setup if isinstance(setup, str) else _estimate(name, engine, parameters, model, setup)
+    said = flags(parameters)
+    gpus = world_size(engine, said)
+    setup = serving_setup(engine, said, context=context, concurrency=concurrency)
+    found = setup if isinstance(setup, str) else _estimate(name, engine, said, model, setup)
     if isinstance(found, str):
         return ModelNeed(gpus, None, None, found)
-    fraction = memory_fraction(parameters) or _USUAL_FRACTION.get(engine_in(engine) or "", 1.0)
+    fraction = memory_fraction(said) or _USUAL_FRACTION.get(engine_in(engine) or "", 1.0)
     return ModelNeed(
         gpus,
         min_memory_mib=math.ceil(found.total_mib / fraction),
@@ -75,19 +77,21 @@ def model_need(
 
 
 def _estimate(
-    name: str, engine: str, parameters: Mapping[str, Any], model: LocalModel | None, setup: InferenceSetup
+    name: str, engine: str, said: Mapping[str, Any], model: LocalModel | None, setup: InferenceSetup
 ) -> Estimate | str:
     """The estimate for the expected requests; for vLLM at least for the longest sequence that it accepts.
 
     vLLM does not start if its cache cannot hold that sequence.
     """
     found = _of(name, model, setup)
-    longest = longest_sequence(parameters) or (model.shape.max_context if model else None)
+    longest = longest_sequence(said) or (model.shape.max_context if model else None)
     if isinstance(found, str) or engine_in(engine) != "vllm" or longest is None:
         return found
     single = _of(name, model, replace(setup, context=longest, batch=1))
     return found if isinstance(single, str) or single.cache_mib <= found.cache_mib else single
 
 
+# A search asks for many combinations, and few of their parameters count here.
+@lru_cache(maxsize=1024)
 def _of(name: str, model: LocalModel | None, setup: InferenceSetup) -> Estimate | str:
     return estimate_local(model, setup) if model else estimate_named(name, setup)

@@ -12,6 +12,8 @@ from corral.core.preflight.precision import canonical
 SHORT_CONTEXT = 4096
 """Tokens of a request, if neither the traffic nor the parameters say more."""
 
+_MOST = 10**9
+"""The most tokens or requests that are counted: larger numbers are not real, and would overflow."""
 _CONTEXT = ("max-model-len", "context-length", "max-seq-len", "max-total-tokens")
 _SEQUENCES = ("max-num-seqs", "max-running-requests", "max-batch-size")
 _CHUNK = ("max-num-batched-tokens", "chunked-prefill-size", "max-num-tokens")
@@ -22,23 +24,26 @@ _AUTO = ("auto", "")
 _SIXTEEN_OR_MORE = ("float16", "bfloat16", "float32")
 
 
+def flags(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of parameters by flag without dashes, with the fields of presets. The last of a flag counts."""
+    return {flag_of(name): value for name, value in without_presets(parameters).items()}
+
+
 def serving_setup(
-    engine: str, parameters: Mapping[str, Any], *, context: int | None = None, concurrency: int = 1
+    engine: str, said: Mapping[str, Any], *, context: int | None = None, concurrency: int = 1
 ) -> InferenceSetup | str:
-    """Return the setup for requests of `context` tokens, `concurrency` at a time; or why it is not known.
+    """Return the setup by `flags`, for requests of `context` tokens, `concurrency` at a time; or why it is not known.
 
     The server's own limits bound both. Replicas (dp) share the requests. Raises Refused for an invalid size of
     parallelism.
     """
-    sizes = parallel_sizes(parameters)
-    said = {flag_of(name): value for name, value in without_presets(parameters).items()}
-    formats = _formats(said)
+    sizes, formats = parallel_sizes(said), _formats(said)
     if isinstance(formats, str):
         return formats
     dtype, quantization, cache_dtype = formats
     tp, dp = sizes.get("tp", 1), sizes.get("dp", 1)
     kind = engine_in(engine)
-    shared = (kind == "sglang" and is_on(parameters, "enable-dp-attention")) or is_on(parameters, "enable-attention-dp")
+    shared = (kind == "sglang" and is_on(said, "enable-dp-attention")) or is_on(said, "enable-attention-dp")
     longest = _count(said, _CONTEXT)
     asked = context or longest or SHORT_CONTEXT
     sequences = min(-(-concurrency // dp), _count(said, _SEQUENCES) or concurrency)
@@ -51,15 +56,14 @@ def serving_setup(
         dtype=dtype,
         quantization=quantization,
         cache_dtype=cache_dtype,
-        context=min(asked, longest or asked),
-        batch=max(1, sequences),
+        context=min(asked, longest or asked, _MOST),
+        batch=min(max(1, sequences), _MOST),
         prefill_tokens=_count(said, _CHUNK),
     )
 
 
-def memory_fraction(parameters: Mapping[str, Any]) -> float | None:
-    """Return the part of a GPU's memory that the parameters let the server take; None if they do not say."""
-    said = {flag_of(name): value for name, value in without_presets(parameters).items()}
+def memory_fraction(said: Mapping[str, Any]) -> float | None:
+    """Return the part of a GPU's memory that the server may take; None if it is not said."""
     value = _given(said, _FRACTION)
     try:
         fraction = float(str(value))
@@ -68,9 +72,9 @@ def memory_fraction(parameters: Mapping[str, Any]) -> float | None:
     return fraction if 0 < fraction <= 1 else None
 
 
-def longest_sequence(parameters: Mapping[str, Any]) -> int | None:
-    """Return the longest sequence in tokens that the parameters let the server accept; None if they do not say."""
-    return _count({flag_of(name): value for name, value in without_presets(parameters).items()}, _CONTEXT)
+def longest_sequence(said: Mapping[str, Any]) -> int | None:
+    """Return the longest sequence in tokens that the server accepts; None if it is not said."""
+    return _count(said, _CONTEXT)
 
 
 def _formats(said: Mapping[str, Any]) -> tuple[str | None, str | None, str | None] | str:
@@ -95,4 +99,4 @@ def _given(said: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 def _count(said: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
     value = _given(said, names)
     number = int(value) if isinstance(value, str) and is_whole(value.strip()) else value
-    return number if type(number) is int and number > 0 else None
+    return min(number, _MOST) if type(number) is int and number > 0 else None
