@@ -93,10 +93,10 @@ def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({}, {"experiments": 2, "combinations": 2, "gpus_least": 1, "gpus_most": 2, "hours": 2 * 40 / 60}),
-        ({"max_parallel": 2}, {"hours": 3 * 40 / 60 / 2}),
+        ({}, {"experiments": 4, "combinations": 2, "gpus_least": 1, "gpus_most": 2, "hours": 4 * 40 / 60}),
+        ({"max_parallel": 2}, {"hours": 6 * 40 / 60 / 2}),
         ({"parameters": {"tp-size": [4]}}, {"gpus_most": 4, "hours": None}),
-        ({"optimization": {"strategy": "random", "max_iterations": 1}}, {"experiments": 1}),
+        ({"optimization": {"strategy": "random", "max_iterations": 1}}, {"experiments": 2}),
     ],
 )
 def test_what_a_task_would_take_is_told_without_writing_it_down(

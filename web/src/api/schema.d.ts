@@ -3412,6 +3412,7 @@ export interface components {
          *         experiment_id: its number within the task.
          *         search_state: the state of the search strategy.
          *         metrics: the measurements; a list of experiments has them only if asked for.
+         *         repeats: the number of the experiment that it measures again, None for a new combination.
          *         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
          */
         ExperimentRow: {
@@ -3443,6 +3444,8 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /** Repeats */
+            repeats: number | null;
             /** Search State */
             search_state: {
                 [key: string]: unknown;
@@ -3481,6 +3484,7 @@ export interface components {
          *         monitored: whether its GPUs were read while it was measured.
          *         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
          *         error_message: its end, if it is long.
+         *         repeats: the number of the experiment that it measures again, None for a new combination.
          */
         ExperimentSummary: {
             /** Completed At */
@@ -3511,6 +3515,8 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /** Repeats */
+            repeats: number | null;
             /** Started At */
             started_at: number | null;
             status: components["schemas"]["ExperimentStatus"];
@@ -4695,6 +4701,8 @@ export interface components {
         /**
          * NewExperiment
          * @description The next experiment of a task: its number, its parameters by name, and data of the search about it.
+         *
+         *     `repeats` is the number of the experiment that it measures again, None for a new combination.
          */
         NewExperiment: {
             /** Experiment Id */
@@ -4703,6 +4711,11 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /**
+             * Repeats
+             * @default null
+             */
+            repeats?: number | null;
             /** Search State */
             search_state?: {
                 [key: string]: unknown;
@@ -6375,6 +6388,10 @@ export interface components {
          *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
          *         queue, project: the queue and project of the experiments' jobs.
          *         env: variables of the inference server.
+         *         gpu_model, node, device, min_memory, label, prefer, exclusive: the GPUs of the experiments, as the options of a
+         *             job with these names: ["A100", "H100"], ["gpu-[01-03]"], UUIDs, "40G", {"zone": "a"}. With `exclusive` each
+         *             experiment has a whole node. With several models in `gpu_model` any of them will do; otherwise all
+         *             experiments have the model that the first one got.
          */
         TuningSpec: {
             /** Base Runtime */
@@ -6401,22 +6418,51 @@ export interface components {
              * @default
              */
             description?: string;
+            /**
+             * Device
+             * @default []
+             */
+            device?: string[];
             docker?: components["schemas"]["DockerOptions"];
             /** Env */
             env?: {
                 [key: string]: string;
             };
             /**
+             * Exclusive
+             * @default false
+             */
+            exclusive?: boolean;
+            /**
+             * Gpu Model
+             * @default []
+             */
+            gpu_model?: string[];
+            /**
              * Gpu Wait Timeout S
              * @default null
              */
             gpu_wait_timeout_s?: number | null;
+            /** Label */
+            label?: {
+                [key: string]: string;
+            };
             /**
              * Max Parallel
              * @default 1
              */
             max_parallel?: number;
+            /**
+             * Min Memory
+             * @default null
+             */
+            min_memory?: string | null;
             model: components["schemas"]["ServedModel"];
+            /**
+             * Node
+             * @default []
+             */
+            node?: string[];
             /** Optimization */
             optimization?: {
                 [key: string]: unknown;
@@ -6428,6 +6474,10 @@ export interface components {
             /** Parameters */
             parameters?: {
                 [key: string]: unknown;
+            };
+            /** Prefer */
+            prefer?: {
+                [key: string]: string;
             };
             /**
              * Project

@@ -67,6 +67,7 @@ class ExperimentRow:
         experiment_id: its number within the task.
         search_state: the state of the search strategy.
         metrics: the measurements; a list of experiments has them only if asked for.
+        repeats: the number of the experiment that it measures again, None for a new combination.
         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
     """
 
@@ -87,6 +88,7 @@ class ExperimentRow:
     started_at: float | None = None
     completed_at: float | None = None
     elapsed_time: float | None = None
+    repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ class ExperimentSummary:
         monitored: whether its GPUs were read while it was measured.
         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
         error_message: its end, if it is long.
+        repeats: the number of the experiment that it measures again, None for a new combination.
     """
 
     id: str
@@ -34,6 +35,7 @@ class ExperimentSummary:
     created_at: float = 0.0
     started_at: float | None = None
     completed_at: float | None = None
+    repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

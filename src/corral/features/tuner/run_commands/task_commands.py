@@ -190,7 +190,7 @@ def _front_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
 
 def outcome(row: ExperimentRow) -> str:
     """The result of an ended experiment: a line, and below it the server's last lines if it failed."""
-    words = f"experiment {row.experiment_id}: {parameters_in_words(row)}: {row.status}"
+    words = f"experiment {row.experiment_id}: {_tried(row)}: {row.status}"
     if row.error_message:
         return f"{words}: {row.error_message}"
     if row.objective_score is None:
@@ -209,10 +209,16 @@ def experiment_table(rows: Sequence[ExperimentRow], front: Sequence[ExperimentRo
         table.add(
             f"{row.experiment_id}{'*' if row.id in stars else ''}", row.status, score, gpus_in_words(row),
             clock_time(row.started_at),
-            format_duration(row.elapsed_time), parameters_in_words(row) + _why(row),
+            format_duration(row.elapsed_time), _tried(row) + _why(row),
             style=STATUS_STYLES.get(row.status),
         )  # fmt: skip
     return table.lines(paint="STATUS")
+
+
+def _tried(row: ExperimentRow) -> str:
+    """The parameters of an experiment, and the experiment that it measures again."""
+    again = "" if row.repeats is None else f" (measures experiment {row.repeats} again)"
+    return parameters_in_words(row) + again
 
 
 def _why(row: ExperimentRow) -> str:

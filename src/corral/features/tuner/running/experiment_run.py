@@ -28,7 +28,7 @@ from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
 from corral.features.tuner.measuring.energy import energy_figures, energy_j
 from corral.features.tuner.measuring.generators import Chosen, LoadGenerator
-from corral.features.tuner.measuring.gpu_records import models_in, monitoring_of_windows, whole_seconds
+from corral.features.tuner.measuring.gpu_records import model_in, models_in, monitoring_of_windows, whole_seconds
 from corral.features.tuner.measuring.level_figures import (
     HEADLINES,
     RATES,
@@ -181,6 +181,7 @@ class ExperimentRun:
         if changes or self._row.status != "deploying":
             self._change(status="deploying", **changes)
         self._task.gpus.note(found)
+        self._trial = replace(self._trial, gpu_model=model_in(found))
 
     def _known(self) -> Deployment | None:
         """Return the server that an earlier tuner has deployed. It must answer again before it is measured."""
@@ -190,11 +191,17 @@ class ExperimentRun:
         return server
 
     def _deploy(self, need: CandidateNeed) -> Deployment:
-        wanted = self._task.gpus.wanted(need)
+        wanted = self._task.gpus.wanted(need, self._models_before())
         server = self._task.mode.deploy(self._deployed, self._row, wanted)
         self._deployed_here = bool(wanted.kept)
         self._change(**server.noted)
         return server
+
+    def _models_before(self) -> tuple[str, ...]:
+        """Return the models of GPU of the experiment that this one repeats, () if it repeats none."""
+        if self._row.repeats is None:
+            return ()
+        return models_in(self._client.experiments.of_number(self._task.id, self._row.repeats).gpu_info)
 
     @property
     def _deadline(self) -> float:
