@@ -154,3 +154,27 @@ def test_the_file_of_a_task_names_gpus_as_a_command_does(site: Box) -> None:
     assert (config.device, config.gpu_model) == (("GPU-small-1",), ("T4, A100",))
     file.write_text(json.dumps({**TASK, "device": [7]}))
     assert "device: there is no GPU 7" in site.run("tune", str(file)).stderr
+
+
+def test_with_several_models_figures_are_marked_and_no_winner_is_named_across_them(site: Box) -> None:
+    with Client(site.home) as client:
+        held = client.submit(["sleep", "600"], gpus=1, node="small")
+        site.until_phase(held.id, "RUNNING")
+        task_id = begun(
+            client, parameters={TP: [1, 2]}, gpu_model=["T4", "H100"], node=["small", "large"], max_parallel=2
+        )
+        row = over(site, client, task_id)
+        rows = client.experiments.list(task_id)
+        client.jobs.cancel(held.id)
+    models = {one.experiment_id: (one.gpu_info or {})["model"] for one in rows}
+    assert set(models.values()) == {"Tesla T4", "NVIDIA H100 80GB HBM3"}
+    assert {models[one.repeats] == models[one.experiment_id] for one in rows if one.repeats} == {True}
+    assert (row.status, row.best_experiment_id, row.best_score) == ("completed", None, None)
+    found = site.api(f"/api/v1/tasks/{task_id}/findings")
+    assert (found["best_id"], found["command"], found["gain"]) == (None, None, None)
+    assert [one["gpu_model"] for one in found["by_gpu_model"]] == ["NVIDIA H100 80GB HBM3", "Tesla T4"]
+    assert all(len(one["measured_by"]) == 2 for one in found["by_gpu_model"])
+    assert "has no winner" in site.api(f"/api/v1/tasks/{task_id}/export/yaml")["error"]["message"]
+    shown = site.ok("tasks", "show", task_id)
+    assert "no winner: experiments ran on several models of GPU" in shown
+    assert "best on Tesla T4: experiment" in shown

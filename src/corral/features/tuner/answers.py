@@ -17,7 +17,8 @@ class TaskRow:
         planned_experiments: the most experiments of the search, including repeated measurements of a race's leaders;
             None before it is known.
         total_experiments: the number of existing experiments, including running ones.
-        best_experiment_id: the id of the experiment with the lowest score, None if none succeeded.
+        best_experiment_id: the first experiment of the combination with the lowest mean score, `best_score`; None if
+            none has one, or if experiments ran on several models of GPU.
         elapsed_time: seconds since its start, or from its start to its end; None before it.
         notes: remarks for its user before it begins.
     """

@@ -12,9 +12,10 @@ from corral.core.model.printable import printable
 from corral.core.model.units import count_of, format_duration
 from corral.features.tuner import commands
 from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
+from corral.features.tuner.measuring.gpu_records import model_in
 from corral.features.tuner.model.experiment import MEASURED_IN_PART
+from corral.features.tuner.tasks.best_combinations import BestCombination, best_combinations, mean_of, sureness
 from corral.features.tuner.tasks.task_report import (
-    best_of,
     default_of,
     figures,
     front_figures,
@@ -150,25 +151,35 @@ def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
     lines = told(head, room())
     if row.error_message:
         lines += told(row.error_message, room())
-    best = best_of(experiments)
-    if best is None:
-        return lines
-    default = default_of(detail, experiments)
+    bests = best_combinations(experiments)
+    if len(bests) > 1:
+        lines += told("no winner: experiments ran on several models of GPU, whose figures do not compare", room())
+    for best in bests:
+        lines += _best_lines(detail, experiments, best, apart=len(bests) > 1)
+    return lines + _front_lines(detail, experiments)
+
+
+def _best_lines(
+    detail: TaskDetail, experiments: Sequence[ExperimentRow], best: BestCombination[ExperimentRow], *, apart: bool
+) -> list[str]:
+    """The best combination on one model of GPU; the model is named if there are several (`apart`)."""
+    row = mean_of(best.experiments)
+    default = default_of(detail, experiments, best.gpu_model)
     table = TextTable(("MEASURED", "BEST", "DEFAULT"), numeric=("BEST", "DEFAULT"))
-    for figure in figures(best, default):
+    for figure in figures(row, default):
         table.add(*figure)
-    generator = (best.metrics or {}).get("generator", "unknown")
+    generator = (row.metrics or {}).get("generator", "unknown")
+    on = f" on {best.gpu_model or 'GPUs of unknown model'}" if apart else ""
     return [
-        *lines,
         "",
-        *told(f"best: experiment {best.experiment_id}: {parameters_in_words(best)}", room()),
-        f"      {gain_in_words(detail, best, default)}",
+        *told(f"best{on}: experiment {row.experiment_id}: {parameters_in_words(row)}", room()),
+        f"      {gain_in_words(detail, row, default)}",
+        *told(f"      {sureness(best)}", room()),
         "",
         *(f"  {line}" for line in table.lines(indent=2)),
-        *_front_lines(detail, experiments),
         printable(f"  measured by the load generator {generator}"),
         "",
-        printable(f"serve it: {serving_command(detail, best)}"),
+        printable(f"serve it: {serving_command(detail, row)}"),
     ]
 
 
@@ -177,10 +188,10 @@ def _front_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
     front = front_of(detail, experiments)
     if not front:
         return []
-    titles = ("NO", *(label.upper() for label in objective_labels(detail)), "PARAMETERS")
-    table = TextTable(titles, numeric=titles[:-1])
+    titles = ("NO", *(label.upper() for label in objective_labels(detail)), "GPUS", "PARAMETERS")
+    table = TextTable(titles, numeric=titles[:-2])
     for one in front:
-        table.add(str(one.experiment_id), *front_figures(detail, one), parameters_in_words(one))
+        table.add(str(one.experiment_id), *front_figures(detail, one), gpus_in_words(one), parameters_in_words(one))
     return [
         "",
         "  no other experiment is better in every figure than these:",
@@ -201,14 +212,15 @@ def outcome(row: ExperimentRow) -> str:
 def experiment_table(rows: Sequence[ExperimentRow], front: Sequence[ExperimentRow] = ()) -> list[str]:
     """The table of experiments. A star marks the front: no other experiment is better in every objective."""
     stars = {one.id for one in front}
+    several = len({model_in(row.gpu_info) for row in rows if row.gpu_info}) > 1
     table = TextTable(
         ("NO", "STATUS", "SCORE", "GPUS", "STARTED", "TIME", "PARAMETERS, WHY"), numeric=("NO", "SCORE", "TIME")
     )
     for row in rows:
         score = "-" if row.objective_score is None else f"{row.objective_score:.4g}"
         table.add(
-            f"{row.experiment_id}{'*' if row.id in stars else ''}", row.status, score, gpus_in_words(row),
-            clock_time(row.started_at),
+            f"{row.experiment_id}{'*' if row.id in stars else ''}", row.status, score,
+            gpus_in_words(row, in_full=several), clock_time(row.started_at),
             format_duration(row.elapsed_time), _tried(row) + _why(row),
             style=STATUS_STYLES.get(row.status),
         )  # fmt: skip
@@ -227,9 +239,10 @@ def _why(row: ExperimentRow) -> str:
     return f": {MEASURED_IN_PART}" if row.status == "success" and row.objective_score is None else ""
 
 
-def gpus_in_words(row: ExperimentRow) -> str:
-    """The number of GPUs and the first word of their model; "N/A" if they are not known."""
+def gpus_in_words(row: ExperimentRow, *, in_full: bool = True) -> str:
+    """The number of GPUs and their model, or the first word of that; "N/A" if they are not known."""
     if not row.gpu_info:
         return "N/A"
-    model = str(row.gpu_info.get("model") or "").split(" ")[0]
+    name = str(row.gpu_info.get("model") or "")
+    model = name if in_full else name.split(" ", maxsplit=1)[0]
     return f"{row.gpu_info.get('count')} ({model})" if model else str(row.gpu_info.get("count"))
