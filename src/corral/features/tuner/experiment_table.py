@@ -16,7 +16,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.fact import Fact
 from corral.features.tuner.facts import ExperimentFact, ExperimentsCleared, TaskDeleted
 from corral.features.tuner.model.experiment import Experiment, ExperimentStatus
-from corral.features.tuner.search.standing import Measured
+from corral.features.tuner.search.standing import ScoredMeasurement
 from corral.wire import from_plain, to_plain
 
 _COLUMNS = ("id", "task_id", "status", "objective_score")
@@ -124,7 +124,7 @@ class ExperimentTable:
         with self._database.reading() as connection:
             return {task: ExperimentSums(count, succeeded) for task, count, succeeded in connection.execute(question)}
 
-    def scored(self, task_id: str) -> Mapping[str, Measured]:
+    def scored(self, task_id: str) -> Mapping[str, ScoredMeasurement]:
         """Return the measurements with a score of a task's successful experiments, by the id of the experiment."""
         extracted = (func.json_extract(_table.c.body, path) for path in ("$.parameters", "$.gpu_info.model"))
         question = select(_table.c.id, _table.c.number, _table.c.objective_score, *extracted).where(
@@ -134,7 +134,7 @@ class ExperimentTable:
         )
         with self._database.reading() as connection:
             return {
-                one: Measured(number, parameters, score, model if isinstance(model, str) else None)
+                one: ScoredMeasurement(number, parameters, score, model if isinstance(model, str) else None)
                 for one, number, score, parameters, model in connection.execute(question)
             }
 

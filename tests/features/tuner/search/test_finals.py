@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from corral.features.tuner.search.problem import MOST_REPEATS, Problem, read_problem
 from corral.features.tuner.search.search import Search
-from corral.features.tuner.search.standing import Measured, standings
+from corral.features.tuner.search.standing import ScoredMeasurement, standings
 from corral.features.tuner.search.trial import Candidate, FailedStep, Finished, Later, LevelReading, Trial, TrialFailure
 
 Score = Callable[[Candidate], float | None]
@@ -94,7 +94,7 @@ def test_while_the_last_candidate_runs_the_finals_wait_and_a_search_made_anew_go
 
 def test_a_difference_within_the_spread_of_repeats_is_a_tie() -> None:
     rows = [(1, "a", 100.0), (2, "b", 103.0), (3, "c", 110.0), (4, "a", 104.0)]
-    (standing,) = standings(Measured(number, name, score, "H100") for number, name, score in rows)
+    (standing,) = standings(ScoredMeasurement(number, name, score, "H100") for number, name, score in rows)
     assert standing.gpu_model == "H100"
     assert [place.numbers for place in standing.places] == [(1, 4), (2,), (3,)]
     assert round(standing.spread or 0.0, 4) == round(4 / 102, 4)
@@ -103,7 +103,7 @@ def test_a_difference_within_the_spread_of_repeats_is_a_tie() -> None:
 
 def test_scores_of_throughput_which_are_negative_are_compared_alike() -> None:
     rows = [(1, "a", -100.0), (2, "b", -97.0), (3, "c", -80.0), (4, "a", -96.0)]
-    (standing,) = standings(Measured(number, name, score, None) for number, name, score in rows)
+    (standing,) = standings(ScoredMeasurement(number, name, score, None) for number, name, score in rows)
     assert [place.numbers for place in standing.finalists] == [(1, 4), (2,)]
     assert standings([]) == ()
-    assert standings([Measured(1, "a", 0.0, None), Measured(2, "b", 1.0, None)])[0].spread is None
+    assert standings([ScoredMeasurement(1, "a", 0.0, None), ScoredMeasurement(2, "b", 1.0, None)])[0].spread is None

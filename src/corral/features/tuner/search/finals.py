@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 from corral.features.tuner.search.problem import Problem
 from corral.features.tuner.search.space import row_of
-from corral.features.tuner.search.standing import Measured, Standing, standings
+from corral.features.tuner.search.standing import GpuModelRanking, ScoredMeasurement, standings
 from corral.features.tuner.search.trial import Trial
 
 MEASURED = 2
 """A finalist is measured this often."""
 
 
-def standings_of(problem: Problem, trials: tuple[Trial, ...]) -> tuple[Standing, ...]:
+def standings_of(problem: Problem, trials: tuple[Trial, ...]) -> tuple[GpuModelRanking, ...]:
     """Return the standings of a search's trials, by the first objective."""
     return standings(
-        Measured(trial.number, row_of(trial.parameters), scores[0], trial.gpu_model)
+        ScoredMeasurement(trial.number, row_of(trial.parameters), scores[0], trial.gpu_model)
         for trial in trials
         if (scores := problem.scores(trial)) is not None
     )
@@ -37,7 +37,7 @@ def next_repeat(problem: Problem, trials: tuple[Trial, ...]) -> Trial | None:
     return next((by_number[first] for first in firsts if not repeats[first]), None)
 
 
-def _finalists(found: tuple[Standing, ...]) -> Iterator[tuple[int, ...]]:
+def _finalists(found: tuple[GpuModelRanking, ...]) -> Iterator[tuple[int, ...]]:
     """Yield the experiments of each finalist: the best on each model of GPU, then the others."""
     for standing in found:
         yield standing.places[0].numbers

@@ -9,7 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 
-class Measured(NamedTuple):
+class ScoredMeasurement(NamedTuple):
     """One complete measurement: the number of its experiment, and the score, of which the lowest is the best."""
 
     number: int
@@ -18,7 +18,7 @@ class Measured(NamedTuple):
     gpu_model: str | None
 
 
-class Place(NamedTuple):
+class RankedCombination(NamedTuple):
     """One combination: the numbers of its experiments, and their scores."""
 
     numbers: tuple[int, ...]
@@ -36,11 +36,11 @@ class Place(NamedTuple):
         return None if len(self.scores) < 2 else _part(apart, self.score)
 
 
-class Standing(NamedTuple):
+class GpuModelRanking(NamedTuple):
     """The combinations on one model of GPU (None is an unknown one), the best first."""
 
     gpu_model: str | None
-    places: tuple[Place, ...]
+    places: tuple[RankedCombination, ...]
 
     @property
     def spread(self) -> float | None:
@@ -48,25 +48,27 @@ class Standing(NamedTuple):
         return max((one.spread for one in self.places if one.spread is not None), default=None)
 
     @property
-    def finalists(self) -> tuple[Place, ...]:
+    def finalists(self) -> tuple[RankedCombination, ...]:
         """The best, and those that do not differ from it by more than the spread."""
         best, spread = self.places[0], self.spread or 0.0
         return tuple(one for one in self.places if _part(one.score - best.score, best.score) <= spread)
 
 
-def standings(measured: Iterable[Measured]) -> tuple[Standing, ...]:
+def standings(measured: Iterable[ScoredMeasurement]) -> tuple[GpuModelRanking, ...]:
     """Return the standing on each model of GPU, by the name of the model."""
-    found: dict[str | None, dict[Hashable, list[Measured]]] = {}
+    found: dict[str | None, dict[Hashable, list[ScoredMeasurement]]] = {}
     for one in sorted(measured, key=lambda one: one.number):
         found.setdefault(one.gpu_model, {}).setdefault(one.combination, []).append(one)
     return tuple(
-        Standing(model, tuple(sorted(map(_place, found[model].values()), key=lambda one: (one.score, one.numbers))))
+        GpuModelRanking(
+            model, tuple(sorted(map(_place, found[model].values()), key=lambda one: (one.score, one.numbers)))
+        )
         for model in sorted(found, key=str)
     )
 
 
-def _place(measured: list[Measured]) -> Place:
-    return Place(tuple(one.number for one in measured), tuple(one.score for one in measured))
+def _place(measured: list[ScoredMeasurement]) -> RankedCombination:
+    return RankedCombination(tuple(one.number for one in measured), tuple(one.score for one in measured))
 
 
 def _part(difference: float, of: float) -> float:

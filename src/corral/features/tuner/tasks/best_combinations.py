@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.finding_answers import ExperimentSummary
 from corral.features.tuner.measuring.gpu_records import model_in
-from corral.features.tuner.search.standing import Measured, standings
+from corral.features.tuner.search.standing import ScoredMeasurement, standings
 
 Tried = TypeVar("Tried", ExperimentRow, ExperimentSummary)
 """An experiment with its metrics, or its summary."""
@@ -35,7 +35,7 @@ def best_combinations(experiments: Sequence[Tried]) -> tuple[BestCombination[Tri
     """Return the best combination on each model of GPU; () if no experiment has a score."""
     by_number = {one.experiment_id: one for one in scored(experiments)}
     measured = (
-        Measured(number, combination_of(one), one.objective_score or 0.0, gpu_model_of(one))
+        ScoredMeasurement(number, combination_of(one), one.objective_score or 0.0, gpu_model_of(one))
         for number, one in by_number.items()
     )
     return tuple(
