@@ -910,6 +910,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/history/windows/devices/{uuid}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Device Window
+         * @description Sum the readings of a device over exactly one window. Its label is its UUID.
+         */
+        get: operations["device_window_api_v1_history_windows_devices__uuid__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/history/windows/jobs/{job_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Job Window
+         * @description Sum the readings of each GPU of a job, in its last attempt, over exactly one window.
+         */
+        get: operations["job_window_api_v1_history_windows_jobs__job_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs": {
         parameters: {
             query?: never;
@@ -3714,6 +3754,38 @@ export interface components {
             utilization?: components["schemas"]["MeasuredUtilization"] | null;
         };
         /**
+         * GpuWindow
+         * @description The readings of one GPU in a window, by series; a series without a reading is left out.
+         *
+         *     `label` is the GPU's name in `gpu_monitoring`, and `memory_mib` is all of its memory.
+         */
+        GpuWindow: {
+            /** Label */
+            label: string;
+            /** Memory Mib */
+            memory_mib: number | null;
+            /** Name */
+            name: string | null;
+            /** Series */
+            series: {
+                [key: string]: components["schemas"]["SeriesWindow"];
+            };
+        };
+        /**
+         * GpuWindows
+         * @description The readings of GPUs from `from` to `to` (Unix seconds).
+         *
+         *     These are the whole steps of the history within the asked window: seconds, and tens of seconds after an hour.
+         */
+        GpuWindows: {
+            /** From */
+            from: number;
+            /** Gpus */
+            gpus: components["schemas"]["GpuWindow"][];
+            /** To */
+            to: number;
+        };
+        /**
          * GrantRow
          * @description A job's part of a device: thousandths of it and MiB; memory None is all that goes with the share.
          */
@@ -5734,6 +5806,22 @@ export interface components {
             runtime: string;
         };
         /**
+         * SeriesWindow
+         * @description The readings of one series in a window: their count, sum, minimum and maximum, and the time that they cover.
+         */
+        SeriesWindow: {
+            /** Count */
+            count: number;
+            /** Covered S */
+            covered_s: number;
+            /** Max */
+            max: number;
+            /** Min */
+            min: number;
+            /** Sum */
+            sum: number;
+        };
+        /**
          * ServedModel
          * @description The model to serve: a directory, or its name at the hub. `namespace` is the model's namespace in OME.
          */
@@ -6773,6 +6861,16 @@ export interface components {
             request: string;
             /** User */
             user: string;
+        };
+        /**
+         * WindowQuery
+         * @description The window: `from` and `to`, Unix seconds, of which fractions count.
+         */
+        WindowQuery: {
+            /** From */
+            from?: number;
+            /** To */
+            to: number;
         };
     };
     responses: never;
@@ -8383,6 +8481,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GroupHistory"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    device_window_api_v1_history_windows_devices__uuid__get: {
+        parameters: {
+            query: {
+                from: number;
+                to: number;
+            };
+            header?: never;
+            path: {
+                uuid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The readings of GPUs from `from` to `to` (Unix seconds). */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GpuWindows"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    job_window_api_v1_history_windows_jobs__job_id__get: {
+        parameters: {
+            query: {
+                from: number;
+                to: number;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The readings of GPUs from `from` to `to` (Unix seconds). */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GpuWindows"];
                 };
             };
             /** @description The error, and how to correct it. */

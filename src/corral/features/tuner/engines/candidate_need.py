@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from corral.core.model.serving.parallelism import world_size
 from corral.core.preflight.model_source import LocalModel
-from corral.features.tuner.engines.gpu_estimate import gpu_estimate
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.model.tuning_spec import TuningSpec
 
@@ -21,5 +21,4 @@ def candidate_need(
     spec: TuningSpec, engine: InferenceEngine, model: LocalModel | None, parameters: Mapping[str, Any]
 ) -> CandidateNeed:
     """Return the need of a candidate. Raises Refused for an invalid size of parallelism."""
-    found = gpu_estimate(spec.model.id_or_path, parameters)
-    return CandidateNeed(found.gpus, found.memory_mib, found.memory_mib)
+    return CandidateNeed(world_size(engine.name, parameters), None, None)

@@ -18,11 +18,12 @@ from corral.features.tuner.run_commands.task_commands import outcome, report_lin
 
 LOOK_S = 0.5
 _OF_HUB = ("HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_OF_CLUSTER = ("KUBECONFIG", "CORRAL_PROMETHEUS_URL")
 _OF_SHELL = {
     "process": ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", *_OF_HUB),
     "docker": _OF_HUB,
-    "ome": ("KUBECONFIG",),
-    "kserve": ("KUBECONFIG",),
+    "ome": _OF_CLUSTER,
+    "kserve": _OF_CLUSTER,
 }
 """Variables of the user's shell that a task gets unless its file sets them, by deployment mode."""
 
