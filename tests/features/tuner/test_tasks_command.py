@@ -95,3 +95,40 @@ def test_of_several_objectives_those_that_no_other_beats_are_shown_and_the_gain_
     default = replace(rows[0], parameters={"tp": 1})
     assert gain_in_words(detail, rows[2], default) == "2.00 times the tokens/s per GPU of the default"
     assert front_of(replace(detail, config=replace(detail.config, optimization={})), rows) == ()
+
+
+def measured_on(model: str | None, number: int, batch: int, latency: float) -> ExperimentRow:
+    metrics = {"mean_e2e_latency": latency, "total_completed_requests": 1, "total_requests": 1}
+    gpus = None if model is None else {"model": model, "count": 1}
+    return ExperimentRow(
+        str(number), "1", number, {"max-num-seqs": batch}, ExperimentStatus.SUCCESS,
+        objective_score=latency, gpu_info=gpus, metrics=metrics,
+    )  # fmt: skip
+
+
+DETAIL = TaskDetail(
+    TaskRow("1", "root", "t", "m", "vllm", "process", "minimize_latency"), TuningSpec("t", ServedModel("m"), "vllm")
+)
+
+
+def test_the_best_says_how_far_repeats_differ_and_what_is_as_good_and_has_their_means() -> None:
+    rows = [measured_on("A100", 1, 8, 1.0), measured_on("A100", 2, 16, 1.02), measured_on("A100", 3, 32, 1.5)]
+    assert "      measured once, so it is not known how far repeats differ" in report_lines(DETAIL, rows)
+    rows += [measured_on("A100", 4, 8, 1.04)]
+    lines = report_lines(DETAIL, rows)
+    tie = "scores of one combination differ by up to 3.9%, and experiment 2 is within that: a tie"
+    assert f"      mean of 2 measurements; {tie}" in lines
+    assert any(line.split() == ["latency", "1,020.0", "ms", "-"] for line in lines)
+    alone = report_lines(DETAIL, [*rows, measured_on("A100", 5, 16, 1.4)])
+    assert any("differ by up to 31.4%" in line and "a tie" in line for line in alone)
+
+
+def test_no_winner_is_named_across_models_of_gpu_and_figures_are_marked_with_theirs() -> None:
+    rows = [measured_on("Tesla T4", 1, 8, 2.0), measured_on("NVIDIA H100 PCIe", 2, 8, 1.0)]
+    lines = report_lines(DETAIL, rows)
+    assert "no winner: experiments ran on several models of GPU, whose figures do not compare" in lines
+    bests = [line.split(":")[0] for line in lines if line.startswith("best")]
+    assert bests == ["best on NVIDIA H100 PCIe", "best on Tesla T4"]
+    listed = experiment_table(rows)
+    assert ("1 (Tesla T4)" in listed[1], "1 (NVIDIA H100 PCIe)" in listed[2]) == (True, True)
+    assert "1 (NVIDIA)" in experiment_table(rows[1:])[1]

@@ -2753,6 +2753,39 @@ export interface components {
             traffic_scenarios?: string[];
         };
         /**
+         * BestOnModel
+         * @description The best combination on one model of GPU.
+         *
+         *     Attributes:
+         *         gpu_model: None if it is not known.
+         *         best_id: its first experiment; `default_id` is that with the defaults, None if there is none.
+         *         gain: how much better the best is than the default, in words.
+         *         sureness: how far repeats differ, and which experiments are as good, in words.
+         *         measured_by: the ids of all experiments that measured it, whose means are the `figures`.
+         *         ties: the ids of experiments that differ from it by no more than repeats do.
+         *         command: serves the model with these parameters.
+         */
+        BestOnModel: {
+            /** Best Id */
+            best_id: string;
+            /** Command */
+            command: string;
+            /** Default Id */
+            default_id: string | null;
+            /** Figures */
+            figures: components["schemas"]["ComparedFigure"][];
+            /** Gain */
+            gain: string;
+            /** Gpu Model */
+            gpu_model: string | null;
+            /** Measured By */
+            measured_by: string[];
+            /** Sureness */
+            sureness: string;
+            /** Ties */
+            ties: string[];
+        };
+        /**
          * Certainty
          * @description How certain the start of a job is.
          *
@@ -3452,6 +3485,7 @@ export interface components {
          *         experiment_id: its number within the task.
          *         search_state: the state of the search strategy.
          *         metrics: the measurements; a list of experiments has them only if asked for.
+         *         repeats: the number of the experiment that it measures again, None for a new combination.
          *         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
          */
         ExperimentRow: {
@@ -3483,6 +3517,8 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /** Repeats */
+            repeats: number | null;
             /** Search State */
             search_state: {
                 [key: string]: unknown;
@@ -3521,6 +3557,7 @@ export interface components {
          *         monitored: whether its GPUs were read while it was measured.
          *         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
          *         error_message: its end, if it is long.
+         *         repeats: the number of the experiment that it measures again, None for a new combination.
          */
         ExperimentSummary: {
             /** Completed At */
@@ -3551,6 +3588,8 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /** Repeats */
+            repeats: number | null;
             /** Started At */
             started_at: number | null;
             status: components["schemas"]["ExperimentStatus"];
@@ -4795,6 +4834,8 @@ export interface components {
         /**
          * NewExperiment
          * @description The next experiment of a task: its number, its parameters by name, and data of the search about it.
+         *
+         *     `repeats` is the number of the experiment that it measures again, None for a new combination.
          */
         NewExperiment: {
             /** Experiment Id */
@@ -4803,6 +4844,11 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /**
+             * Repeats
+             * @default null
+             */
+            repeats?: number | null;
             /** Search State */
             search_state?: {
                 [key: string]: unknown;
@@ -6272,13 +6318,15 @@ export interface components {
          *     Attributes:
          *         scored: how many have a score.
          *         importances: for each parameter with several values, the most important first.
-         *         best_id: the experiment with the lowest score, None while there is none; `default_id` is that with the defaults.
-         *         gain: how much better the best is than the default, in words.
-         *         command: serves the model with the best parameters; None while there is none.
+         *         best_id, default_id, gain, sureness, measured_by, ties, figures, command: as in `BestOnModel`; empty while there
+         *             is no best, and if experiments ran on several models of GPU, whose figures do not compare.
+         *         by_gpu_model: with several models, the best on each.
          */
         TaskFindings: {
             /** Best Id */
             best_id: string | null;
+            /** By Gpu Model */
+            by_gpu_model: components["schemas"]["BestOnModel"][];
             /** Command */
             command: string | null;
             /** Default Id */
@@ -6291,8 +6339,14 @@ export interface components {
             gain: string | null;
             /** Importances */
             importances: components["schemas"]["ParameterImportance"][];
+            /** Measured By */
+            measured_by: string[];
             /** Scored */
             scored: number;
+            /** Sureness */
+            sureness: string | null;
+            /** Ties */
+            ties: string[];
         };
         /**
          * TaskList
@@ -6341,7 +6395,8 @@ export interface components {
          *         planned_experiments: the most experiments of the search, including repeated measurements of a race's leaders;
          *             None before it is known.
          *         total_experiments: the number of existing experiments, including running ones.
-         *         best_experiment_id: the id of the experiment with the lowest score, None if none succeeded.
+         *         best_experiment_id: the first experiment of the combination with the lowest mean score, `best_score`; None if
+         *             none has one, or if experiments ran on several models of GPU.
          *         elapsed_time: seconds since its start, or from its start to its end; None before it.
          *         notes: remarks for its user before it begins.
          */

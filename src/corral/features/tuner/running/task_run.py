@@ -136,9 +136,9 @@ class _TaskRun:
         """Start the candidates of the search. Return why the search is finished, None if it is not."""
         while self._gpus_are_settled():
             match self._task.search.ask():
-                case Candidate(number=number, parameters=parameters):
+                case Candidate(number=number, parameters=parameters, repeats=repeats):
                     try:
-                        self._start(self._client.experiments.create(self._id, number, parameters))
+                        self._start(self._client.experiments.create(self._id, number, parameters, repeats=repeats))
                     except Conflict:
                         # The task was cancelled, or it has another tuner: the next check of its state tells.
                         self._task.stop.set()
