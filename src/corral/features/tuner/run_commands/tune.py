@@ -106,9 +106,11 @@ def estimate_texts(found: TaskEstimate) -> Iterator[str]:
     gpus = count_of(most, "GPU") if least == most else f"{least} to {most} GPUs"
     nodes = f" on up to {found.nodes_most} nodes" if found.nodes_most > 1 else ""
     yield f"at most {count_of(found.experiments, 'experiment')} with {gpus} each{nodes}"
-    until = "it never ends here" if found.hours is None else f"at most {format_duration(3600 * found.hours)} in all"
     each = format_duration(found.measuring_s)
-    yield f"measuring takes at most {each} for each, and {found.gpu_hours:.3g} GPU-hours; {until}, without deployments"
+    measuring = f"measuring takes at most {each} for each, and {found.gpu_hours:.3g} GPU-hours"
+    whole = "not all can run here" if found.hours is None else f"{format_duration(3600 * found.hours)} for all of them"
+    yield f"{measuring}; {whole}"
+    yield "the time of deployments is not known before"
     yield from found.notes
 
 
