@@ -7,12 +7,12 @@ import pytest
 from corral.core.model.errors import Refused
 from corral.features.services.manifests import (
     NodeWish,
-    ServiceWanted,
     checked_name,
     kserve_service,
     ome_service,
     runtime_gpus,
 )
+from corral.features.services.service_wanted import ServiceWanted
 
 OME_RUNTIME: dict[str, Any] = {
     "spec": {

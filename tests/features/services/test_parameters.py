@@ -23,6 +23,20 @@ def test_without_one_no_number_is_asked_for() -> None:
     assert asked_gpus({"mem-fraction-static": 0.8, "tp-size": None, "tp-sizes": 3}) is None
 
 
+@pytest.mark.parametrize(
+    ("parameters", "gpus"),
+    [
+        ({"tp-size": 2, "pp-size": 2}, 4),
+        ({"tensor_parallel_size": "2", "--pipeline-parallel-size": "3"}, 6),
+        ({"pp": 2}, 2),
+        ({"tp": 2, "dp": 4}, 8),
+        ({"tpsize": 4, "dp-size": 2}, 8),
+    ],
+)
+def test_every_axis_says_how_many_gpus(parameters: dict[str, Any], gpus: int) -> None:
+    assert asked_gpus(parameters) == gpus
+
+
 @pytest.mark.parametrize("value", [0, -1, "two", "1.5", 2.5, True, "٣", 10**9, [2], ""])
 def test_what_is_no_number_of_gpus_is_refused(value: Any) -> None:
     with pytest.raises(Refused, match="no number of GPUs: 1 to"):

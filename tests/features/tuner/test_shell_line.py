@@ -2,7 +2,8 @@ import subprocess
 
 import pytest
 
-from corral.features.tuner.deployments.modes import MODES
+from corral.config.tuner import TunerSettings
+from corral.features.tuner.deployments.modes import mode_of
 from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import find_inference_engine
 from corral.features.tuner.model.tuning_spec import DeploymentMode, ServedModel, TuningSpec
@@ -22,4 +23,6 @@ def test_nothing_in_the_command_that_serves_is_obeyed_by_a_terminal(mode: Deploy
     """Whoever pastes it may not be who wrote the task."""
     parameters = {f"--{HOSTILE}": HOSTILE}
     spec = TuningSpec("task", ServedModel(f"/models/{HOSTILE}"), "vllm", parameters, deployment_mode=mode)
-    assert MODES[mode].serving_command(spec, find_inference_engine("vllm"), parameters, 1).isprintable()
+    assert (
+        mode_of(mode, TunerSettings()).serving_command(spec, find_inference_engine("vllm"), parameters, 1).isprintable()
+    )

@@ -32,7 +32,7 @@ def test_a_report_on_a_terminal_has_coloured_titles_and_no_colours_of_its_users(
         "7", "1", 7, {"max-num-seqs": hostile}, ExperimentStatus.SUCCESS, objective_score=-2.0,
         metrics={"total_completed_requests": 1, "total_requests": 1, "generator": hostile},
     )  # fmt: skip
-    write_painted(*report_lines(TaskDetail(row, spec), [best]))
+    write_painted(*report_lines(TaskDetail(row, spec), [best], f"corral run -- {hostile}"))
     assert isinstance(sys.stdout, _Terminal)
     written = sys.stdout.getvalue()
     assert "\033[1mMEASURED" in written
@@ -45,7 +45,7 @@ def test_what_a_server_wrote_before_it_died_has_lines_of_its_own_and_passes_for_
         "1", "root", "t", "m", "vllm", "process", "maximize_throughput", error_message="died: one\nbest: \033[1m"
     )
     detail = TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm"))
-    assert report_lines(detail, [])[1:] == ["died: one", "  | best: \\x1b[1m"]
+    assert report_lines(detail, [], None)[1:] == ["died: one", "  | best: \\x1b[1m"]
 
 
 def test_the_errors_of_a_server_are_lines_of_the_terminal_s_width_wherever_they_are_told(
@@ -56,7 +56,7 @@ def test_the_errors_of_a_server_are_lines_of_the_terminal_s_width_wherever_they_
     error = f"the server ended: {'it is long ' * 20}\n\tTraceback: {'no memory ' * 30}\nRuntimeError: \x1b[2J"
     row = TaskRow("1", "root", "t", "m", "vllm", "process", "maximize_throughput", error_message=error)
     failed = ExperimentRow("7", "1", 7, {"tp": 1}, ExperimentStatus.FAILED, error_message=error)
-    report = report_lines(TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm")), [])
+    report = report_lines(TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm")), [], None)
     for lines in (report, told(outcome(failed), 80)):
         assert max(map(len, lines)) <= 80
         assert not [line for line in lines if "\\n" in line or "\\t" in line or "\x1b" in line]
@@ -86,7 +86,7 @@ def test_of_several_objectives_those_that_no_other_beats_are_shown_and_the_gain_
 
     rows = [measured(1, 100.0, 0.1), measured(2, 90.0, 0.2), measured(3, 200.0, 0.5)]
     assert [one.experiment_id for one in front_of(detail, rows)] == [3, 1]
-    lines = report_lines(detail, rows)
+    lines = report_lines(detail, rows, None)
     (at,) = [index for index, line in enumerate(lines) if "no other experiment is better" in line]
     shown = [line.split()[:2] for line in lines[at + 2 : at + 4]]
     assert shown == [["3", "200"], ["1", "100"]]

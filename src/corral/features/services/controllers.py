@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 from uuid import uuid4
 
@@ -17,18 +18,15 @@ from corral.features.services.deployed_services import DeployedService, deployed
 from corral.features.services.hold_store import HoldStore
 from corral.features.services.holds import service_key
 from corral.features.services.idle_nodes import FALLBACKS, Fallback
-from corral.features.services.manifests import (
-    MANAGED_BY,
-    MARK_ANNOTATION,
-    ServiceWanted,
-    checked_name,
-)
+from corral.features.services.manifests import MANAGED_BY, checked_name
 from corral.features.services.node_choice import NodeChoice, NodeWanted, choose_node
 from corral.features.services.parameters import asked_gpus, runtime_arguments
 from corral.features.services.prerequisites import Prerequisites, find_prerequisites
 from corral.features.services.selection_words import created_line, selection_block
+from corral.features.services.service_env import MARK_ANNOTATION, check_env_secret, give_env
 from corral.features.services.service_kinds import KSERVE, OME, ServiceKind
 from corral.features.services.service_status import ServiceState, state_of
+from corral.features.services.service_wanted import ServiceWanted
 
 READY_S = 1800.0
 """The time that a large model may take to be fetched and loaded."""
@@ -127,9 +125,11 @@ class ServiceController:
             Refused: a name or parameter is invalid, or the API server or a webhook does not accept the service.
             Forbidden: a right is missing; the message names it.
         """
+        wanted = replace(wanted, annotations={**wanted.annotations, MARK_ANNOTATION: uuid4().hex})
         self._check(wanted, affinity, fallback)
         found = find_prerequisites(self._cluster, self.kind, wanted)
         self.kind.manifest(wanted, found.runtime, None)  # refused before anything is held
+        check_env_secret(self._cluster, wanted.name, wanted.namespace, wanted.env)
         service = service_key(self.kind.via, wanted.namespace, wanted.name)
         choice = self._choose(wanted, found, affinity, fallback, hold=not dry_run) if select_node else None
         for remark in (*found.remarks, *(choice.remarks if choice is not None else ())):
@@ -138,6 +138,7 @@ class ServiceController:
         with self._released_if_refused(service, holds=wish is not None and not dry_run):
             made = self._create(wanted, self.kind.manifest(wanted, found.runtime, wish), dry_run=dry_run)
         if not dry_run:
+            give_env(self._cluster, made, wanted.env)
             self._say(
                 ("\n" if choice is not None else "")
                 + created_line(wanted.name, wanted.namespace, wish.node_name if wish is not None else None)
@@ -242,8 +243,7 @@ class ServiceController:
         """Create the service. If the name is taken, the mark tells an earlier try of ours, whose answer was lost, from
         another service.
         """
-        mark = uuid4().hex
-        manifest["metadata"]["annotations"][MARK_ANNOTATION] = mark
+        mark = wanted.annotations[MARK_ANNOTATION]
         for wait_s in CREATE_WAITS_S:
             try:
                 return self._cluster.create(self.kind.services, manifest, wanted.namespace, dry_run=dry_run)

@@ -8,10 +8,16 @@ from typing import Any
 
 from corral.core.model.errors import Refused
 
-TENSOR_PARALLEL_KEYS = ("tp-size", "tp_size", "tpsize", "tensor-parallel-size", "tensor_parallel_size")
-"""Any of these says how many GPUs a model is spread over."""
-
 MOST_GPUS_NEEDED = 1024
+
+_AXES = {
+    "tp": ("tensor-parallel-size", "tp-size", "tpsize", "tp"),
+    "pp": ("pipeline-parallel-size", "pp-size", "pp"),
+    "dp": ("data-parallel-size", "dp-size", "dp"),
+    "cp": ("context-parallel-size", "prefill-context-parallel-size", "cp-size", "cp"),
+    "dcp": ("decode-context-parallel-size", "dcp-size", "dcp"),
+}
+_AXIS_OF = {spelling: axis for axis, spellings in _AXES.items() for spelling in spellings}
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -32,12 +38,22 @@ def parameters_from(words: Iterable[str]) -> dict[str, Any]:
 
 
 def asked_gpus(parameters: Mapping[str, Any]) -> int | None:
-    """The tensor parallelism that the parameters name; None if they name none."""
-    given = {key: _count(key, parameters[key]) for key in TENSOR_PARALLEL_KEYS if parameters.get(key) is not None}
-    if len(set(given.values())) > 1:
-        said = " and ".join(f"{key}={count}" for key, count in given.items())
-        raise Refused(f"{said} contradict each other; give one of them", field=next(iter(given)))
-    return next(iter(given.values()), None)
+    """The GPUs that the parameters spread a model over: tp x pp x max(dp, dcp, cp). None if they name no axis.
+
+    Raises Refused for sizes that make no sense or contradict each other.
+    """
+    given: dict[str, dict[str, int]] = {}
+    for key, value in parameters.items():
+        axis = _AXIS_OF.get(str(key).lower().lstrip("-").replace("_", "-"))
+        if axis is not None and value is not None:
+            given.setdefault(axis, {})[key] = _count(key, value)
+    for spelled in given.values():
+        if len(set(spelled.values())) > 1:
+            said = " and ".join(f"{key}={count}" for key, count in spelled.items())
+            raise Refused(f"{said} contradict each other; give one of them", field=next(iter(spelled)))
+    sizes = {axis: next(iter(spelled.values())) for axis, spelled in given.items()}
+    apart = max(sizes.get(axis, 1) for axis in ("dp", "cp", "dcp"))
+    return sizes.get("tp", 1) * sizes.get("pp", 1) * apart if sizes else None
 
 
 def runtime_arguments(parameters: Mapping[str, Any]) -> list[str]:
@@ -56,11 +72,16 @@ def runtime_arguments(parameters: Mapping[str, Any]) -> list[str]:
             )
         if value is None or value is False:
             continue
-        text = value if isinstance(value, str) else json.dumps(value)
+        text = parameter_text(value)
         if any(ord(character) < 32 and character not in "\n\t" for character in text):
             raise Refused(f"the value of parameter {key} has control characters", field=key)
         arguments.append(f"--{key}" if value is True else f"--{key}={text.replace('$(', '$$(')}")
     return arguments
+
+
+def parameter_text(value: Any) -> str:
+    """Return the value of a parameter as arguments have it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def merged_arguments(command: Sequence[str], own: Sequence[str], added: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ import re
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.exit_code import exit_code_in_words
 from corral.features.history.answers import JobGpuHistory
+from corral.features.services.service_wanted import ServiceWanted
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     LOOK_S,
@@ -31,6 +32,7 @@ from corral.features.tuner.deployments.deployment import (
 )
 from corral.features.tuner.deployments.health import is_healthy
 from corral.features.tuner.deployments.port_holder import CANNOT_RUN, NOT_FOUND, SAYS, place
+from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.gpu_records import gpu_info_of
 from corral.features.tuner.model.tuning_spec import TuningSpec
@@ -44,6 +46,7 @@ _NO_CONTAINER = 125
 _NO_IMAGE = re.compile(r"\bimage\b.{1,1000}\b(?:pulled|fetched)\b", re.DOTALL)
 """Matches the reasons of jobs that never ran because their image was not available. All experiments use this image."""
 
+_DEFAULT = Submission()
 _OF_ALL = frozenset({"image", "volume", "volumes", "network", "shm_size", "user", "queue", "project"})
 """An error in one of these fields concerns every experiment, whatever its parameters."""
 
@@ -166,12 +169,43 @@ class ServerWork(NamedTuple):
     container: Container | None = None
 
 
+class PrintedWork(NamedTuple):
+    """The work of a serving job that a person submits.
+
+    Attributes:
+        options: options of `corral run` beside those of the request, for a shell.
+        env_names: the variables that the shell must have. Their values may be secrets, so they are not printed.
+    """
+
+    options: str
+    env_names: Sequence[str]
+    command: tuple[str, ...]
+
+
 class JobMode(ABC):
     """A mode in which the server of an experiment is a job."""
 
     @abstractmethod
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
         """Return the job's work. HOST and PORT in its command stand for the server's address."""
+
+    @abstractmethod
+    def printed(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> PrintedWork:
+        """Return the same work for a person, with an address that does not change."""
+
+    def service(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+    ) -> ServiceWanted | None:
+        """Return None: nothing of it is in a cluster."""
+        return None
+
+    def serving_command(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+    ) -> str:
+        printed = self.printed(spec, engine, parameters)
+        words = [*request_words(request_of(spec, gpus)), *_terms(spec)]
+        env = [word for name in printed.env_names for word in ("--env", name)]
+        return f"corral run {shell_line([*words, *env])} {printed.options} -- {shell_line(printed.command)}"
 
     def known(self, task: Deployed, row: ExperimentRow) -> Deployment | None:
         name = _name_of(task, row)
@@ -184,7 +218,7 @@ class JobMode(ABC):
         submission = Submission(
             command=(*_holder(in_image=work.container is not None), *work.command),
             name=name,
-            request=Request(devices=gpus),
+            request=request_of(spec, gpus),
             env=work.env,
             workdir=work.workdir,
             container=work.container,
@@ -200,6 +234,35 @@ class JobMode(ABC):
             if refused.field in _OF_ALL:
                 raise NothingDeploys(str(refused)) from None
             raise ExperimentFailed(FailedStep.DEPLOY, str(refused)) from None
+
+
+def request_of(spec: TuningSpec, gpus: int) -> Request:
+    """Return the request of an experiment's job, which is also that of the printed command."""
+    return Request(devices=gpus)
+
+
+def request_words(request: Request) -> Iterator[str]:
+    """Yield the options of `corral run` that ask for the same."""
+    yield from ("--gpus", str(request.devices))
+    if request.models:
+        yield from ("--gpu-model", ",".join(request.models))
+    if request.min_memory_mib is not None:
+        yield from ("--min-memory", f"{request.min_memory_mib}M")
+    for flag, values in (
+        ("--node", request.named_nodes),
+        ("--device", request.device_uuids),
+        ("--label", map("=".join, request.labels)),
+        ("--prefer", map("=".join, request.prefers)),
+    ):
+        for value in values:
+            yield from (flag, value)
+
+
+def _terms(spec: TuningSpec) -> Iterator[str]:
+    """Yield the options for a queue and a project that are not the default ones."""
+    for flag, name, default in (("--queue", spec.queue, _DEFAULT.queue), ("--project", spec.project, _DEFAULT.project)):
+        if name != default:
+            yield from (flag, name)
 
 
 def _name_of(task: Deployed, row: ExperimentRow) -> str:

@@ -22,7 +22,6 @@ from corral.features.tuner.tasks.task_report import (
     gain_in_words,
     objective_labels,
     parameters_in_words,
-    serving_command,
 )
 from corral.formatting.times import clock_time
 
@@ -72,10 +71,11 @@ def show(given: commands.TasksShowCommand) -> None:
     """Run `corral tasks show`."""
     with Client() as client:
         detail, rows = client.tasks.get(given.task_id), client.experiments.list(given.task_id, metrics=True)
+        command = None if given.json else command_of(client, detail)
     if given.json:
         print_json(detail)
     else:
-        write_painted(*report_lines(detail, rows))
+        write_painted(*report_lines(detail, rows, command))
 
 
 def logs(given: commands.TasksLogsCommand) -> None:
@@ -142,8 +142,13 @@ def tried_in_words(row: TaskRow) -> str:
     return f"{row.total_experiments}/{'?' if row.planned_experiments is None else row.planned_experiments}"
 
 
-def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> list[str]:
-    """The findings of a task so far, for `write_painted`."""
+def command_of(client: Client, detail: TaskDetail) -> str | None:
+    """The command that serves the model as the best experiment did; None while there is none."""
+    return None if detail.task.best_experiment_id is None else client.experiments.serving(detail.task.id).command
+
+
+def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow], command: str | None) -> list[str]:
+    """The findings of a task so far, for `write_painted`. `command` is that of `command_of`."""
     row = detail.task
     said = f"{count_of(row.total_experiments, 'experiment')}, {row.successful_experiments} succeeded"
     head = f"task {row.id} ({row.task_name}) is {row.status}: {said} in {format_duration(row.elapsed_time)}"
@@ -167,8 +172,7 @@ def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
         *(f"  {line}" for line in table.lines(indent=2)),
         *_front_lines(detail, experiments),
         printable(f"  measured by the load generator {generator}"),
-        "",
-        printable(f"serve it: {serving_command(detail, best)}"),
+        *([] if command is None else ["", printable(f"serve it: {command}")]),
     ]
 
 

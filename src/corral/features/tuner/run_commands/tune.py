@@ -13,7 +13,7 @@ from corral.client import Client
 from corral.core.model.errors import Refused
 from corral.features.tuner import commands
 from corral.features.tuner.answers import TaskDetail
-from corral.features.tuner.run_commands.task_commands import outcome, report_lines
+from corral.features.tuner.run_commands.task_commands import command_of, outcome, report_lines
 
 LOOK_S = 0.5
 _OF_HUB = ("HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -100,5 +100,5 @@ def follow_task(client: Client, task_id: str) -> TaskDetail:
         if detail.task.status.over:
             break
         time.sleep(LOOK_S)
-    write_painted("", *report_lines(detail, client.experiments.list(task_id, metrics=True)))
+    write_painted("", *report_lines(detail, client.experiments.list(task_id, metrics=True), command_of(client, detail)))
     return detail

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from random import Random
 
+from corral.config.tuner import TunerSettings
 from corral.core.model.units import count_of
 from corral.features.tuner.engines.gpu_estimate import gpu_estimate
 from corral.features.tuner.engines.inference_engine import engine_of
@@ -18,9 +19,9 @@ LOOKED_AT = 2_000
 """The most combinations whose GPUs are counted; the others are assumed to be similar."""
 
 
-def estimate(spec: TuningSpec, node_gpus: tuple[int, ...]) -> TaskEstimate:
+def estimate(spec: TuningSpec, node_gpus: tuple[int, ...], site: TunerSettings) -> TaskEstimate:
     """Return the estimate of a task on nodes with these numbers of GPUs. Raises Refused."""
-    noted = check_task(spec)
+    noted = check_task(spec, site)
     problem = problem_of(spec, engine_of(spec))
     model = spec.model.id_or_path
     sizes = [gpu_estimate(model, one).gpus for one in _looked_at(problem) if problem.why_not(one) is None]

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from math import inf
 
+from corral.config.tuner import TunerSettings
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
 from corral.features.tuner.finding_answers import ComparedFigure, ExperimentSummary, MeasuredFront, TaskFindings
 from corral.features.tuner.tasks.parameter_importance import importances
-from corral.features.tuner.tasks.task_report import best_of, default_of, figures, gain_in_words, scored, serving_command
+from corral.features.tuner.tasks.serving_plan import serving_command
+from corral.features.tuner.tasks.task_report import best_of, default_of, figures, gain_in_words, scored
 
 THROUGHPUT = "mean_total_throughput_per_gpu"
 FRONTS = (("mean_e2e_latency", THROUGHPUT), ("mean_ttft", THROUGHPUT), ("mean_tpot", THROUGHPUT))
@@ -25,6 +27,7 @@ def findings(
     summaries: Sequence[ExperimentSummary],
     best: ExperimentRow | None,
     default: ExperimentRow | None,
+    site: TunerSettings,
 ) -> TaskFindings:
     """Return the findings. `best` and `default` are those of `best_and_default`, with their metrics."""
     measured = scored(summaries)
@@ -43,7 +46,7 @@ def findings(
         default_id=None if default is None else default.id,
         gain=gain_in_words(detail, best, default),
         figures=tuple(ComparedFigure(*one) for one in figures(best, default)),
-        command=serving_command(detail, best),
+        command=serving_command(detail, best, site),
     )
 
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
-from corral.features.tuner.deployments.modes import MODES
-from corral.features.tuner.engines.gpu_estimate import gpu_estimate
 from corral.features.tuner.engines.inference_engine import engine_of
 from corral.features.tuner.finding_answers import ExperimentSummary
 from corral.features.tuner.search.front import not_beaten
@@ -108,13 +106,6 @@ def figures(best: ExperimentRow, default: ExperimentRow | None) -> Iterator[Figu
         if name in ours:
             yield Figure(_LABELS[name], _value(name, ours[name]), _value(name, theirs.get(name)))
     yield Figure("requests answered", _requests(ours), _requests(theirs))
-
-
-def serving_command(detail: TaskDetail, best: ExperimentRow) -> str:
-    """Return the shell command that serves the model with the best parameters."""
-    spec, engine = detail.config, engine_of(detail.config)
-    gpus = gpu_estimate(spec.model.id_or_path, best.parameters).gpus
-    return MODES[spec.deployment_mode].serving_command(spec, engine, best.parameters, gpus)
 
 
 def _value(name: str, value: float | None) -> str:
