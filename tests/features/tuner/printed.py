@@ -19,6 +19,11 @@ def in_shell(box: Box, command: str, **environ: str) -> Command:
 
 
 def asked_for(job: JobDetail) -> dict[str, Any]:
-    """What a job asks for, apart from its command and its variables."""
+    """What a job asks for, apart from its command and its variables, and the models of GPU that it got.
+
+    The first experiment of a task asks for any model, and the command asks for the model that it got.
+    """
     names = ("request", "queue", "project", "container", "workdir", "exclusive")
-    return {name: job.spec.get(name) for name in names}
+    asked = {name: job.spec.get(name) for name in names}
+    request = {name: value for name, value in (asked["request"] or {}).items() if name != "models"}
+    return {**asked, "request": request, "models": [one.name for one in job.grant]}

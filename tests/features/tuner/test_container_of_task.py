@@ -7,6 +7,8 @@ import pytest
 
 from corral.config.tuner import TunerSettings
 from corral.core.model.errors import Refused
+from corral.core.model.jobs.job import Request
+from corral.features.tuner.deployments.deployment import WantedGpus
 from corral.features.tuner.deployments.docker_mode import DockerMode
 from corral.features.tuner.deployments.modes import mode_of
 from corral.features.tuner.engines.inference_engine import check_images, engine_on_site, find_inference_engine
@@ -39,7 +41,7 @@ def test_a_site_has_images_health_checks_and_a_root_of_models_of_its_own(tmp_pat
     site = TunerSettings(str(tmp_path), (("vllm", "registry.test/vllm:1"),), (("vllm", "/ready"), ("ours", "/up")))
     engine, mode = engine_on_site(TASK, site), mode_of(DeploymentMode.DOCKER, site)
     assert (engine.image, engine.health) == ("registry.test/vllm:1", "/ready")
-    command = mode.serving_command(replace(TASK, model=ServedModel("llama")), engine, {}, 1)
+    command = mode.serving_command(replace(TASK, model=ServedModel("llama")), engine, {}, WantedGpus(1, Request()))
     assert f"--image registry.test/vllm:1 --shm-size 16G --workdir / --volume {tmp_path}/llama:/model:ro" in command
     assert "vllm serve /model --served-model-name llama" in command
     ours = replace(TASK, base_runtime="ours", deployment_mode=DeploymentMode.OME)
@@ -68,7 +70,7 @@ def test_a_model_of_the_hub_is_kept_in_the_cache_of_its_user() -> None:
 
 def test_the_command_that_serves_so_names_variables_and_tells_no_value_of_one() -> None:
     env = {"HF_HOME": "/hub", "HF_TOKEN": "hf_secret", "HOME": "/of-secret", "OTHER": "other-secret"}
-    command = DOCKER.serving_command(replace(TASK, env=env), VLLM, {"tp": 2}, 2)
+    command = DOCKER.serving_command(replace(TASK, env=env), VLLM, {"tp": 2}, WantedGpus(2, Request(devices=2)))
     assert command.startswith("corral run --gpus 2 --env HF_TOKEN --env HOME --env OTHER --image vllm/vllm-openai")
     assert '--volume "${HF_HOME:-$HOME/.cache/huggingface}:/tmp/huggingface" -- vllm serve' in command
     assert "secret" not in command

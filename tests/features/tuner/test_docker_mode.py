@@ -110,7 +110,8 @@ def test_from_the_command_to_the_winner_each_container_sees_the_gpus_of_its_allo
     told = box.ok("tune", str(file), "--follow")
     assert "2 experiments, 2 succeeded" in told
     served = next(line for line in told.splitlines() if line.startswith("serve it: "))
-    assert f"corral run --gpus 1 --image {IMAGE} --shm-size 64M --workdir / --network {network} --volume " in served
+    asked = f"--gpus 1 --gpu-model 'Mock A100' --image {IMAGE} --shm-size 64M --workdir / --network {network} --volume "
+    assert f"corral run {asked}" in served
     assert served.endswith("--tensor-parallel-size 1")
     with Client(box.home) as client:
         rows = client.experiments.list(client.tasks.list()[0].id, metrics=True)
@@ -135,9 +136,9 @@ def test_the_printed_command_makes_the_container_that_was_measured(
         task_id = begun(client, **{**task, **fields})
         row = over(box, client, task_id)
         assert (row.status, row.error_message) == ("completed", None)
-        (one,) = client.experiments.list(task_id)
-        measured = client.jobs.get(one.job_id or "")
-        command = client.experiments.serving(task_id).command
+        plan = client.experiments.serving(task_id)
+        measured = client.jobs.get(client.experiments.of_number(task_id, plan.experiment_id).job_id or "")
+        command = plan.command
         assert "secret" not in command
         with in_shell(box, command, **variables) as served:
             job = box.until(lambda: [row for row in client.jobs.list() if row.phase == "RUNNING"])[0]

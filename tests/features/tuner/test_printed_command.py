@@ -15,9 +15,8 @@ def test_the_printed_command_serves_with_the_gpus_variables_and_terms_of_the_exp
         fields = {"parameters": {"tp": [2], "max-num-seqs": [4]}, "project": "of-a-project", "env": {"MINE": SECRET}}
         task_id = begun(client, **{**TASK, **fields})
         assert over(box, client, task_id).status == "completed"
-        (one,) = client.experiments.list(task_id)
-        measured = client.jobs.get(one.job_id or "")
         plan = client.experiments.serving(task_id)
+        measured = client.jobs.get(client.experiments.of_number(task_id, plan.experiment_id).job_id or "")
         assert plan.command in box.ok("tasks", "show", task_id)
         assert "secret" not in plan.command
         with in_shell(box, plan.command, MINE=SECRET) as served:

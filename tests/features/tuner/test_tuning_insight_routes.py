@@ -80,7 +80,9 @@ def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
     assert lines[3]["error_message"] == f"'{HOSTILE}"
     best = yaml.safe_load(files["yaml"])
     assert (best["parameters"], best["experiment"], best["gpus"]) == ({"tp-size": 2}, 2, 2)
-    assert files["submit"].startswith("corral submit --gpus 2 --env HF_TOKEN --workdir / -- vllm serve llama-3-8b ")
+    assert files["submit"].startswith(
+        "corral submit --gpus 2 --gpu-model 'NVIDIA A100' --env HF_TOKEN --workdir / -- vllm serve llama-3-8b "
+    )
     manifest = yaml.safe_load(files["ome"])
     runner = manifest["spec"]["engine"]["runner"]
     assert (manifest["kind"], manifest["metadata"]["name"]) == ("InferenceService", "llama")

@@ -910,6 +910,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/history/windows/devices/{uuid}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Device Window
+         * @description Sum the readings of a device over exactly one window. Its label is its UUID.
+         */
+        get: operations["device_window_api_v1_history_windows_devices__uuid__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/history/windows/jobs/{job_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Job Window
+         * @description Sum the readings of each GPU of a job, in its last attempt, over exactly one window.
+         */
+        get: operations["job_window_api_v1_history_windows_jobs__job_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs": {
         parameters: {
             query?: never;
@@ -3695,6 +3735,38 @@ export interface components {
             utilization?: components["schemas"]["MeasuredUtilization"] | null;
         };
         /**
+         * GpuWindow
+         * @description The readings of one GPU in a window, by series; a series without a reading is left out.
+         *
+         *     `label` is the GPU's name in `gpu_monitoring`, and `memory_mib` is all of its memory.
+         */
+        GpuWindow: {
+            /** Label */
+            label: string;
+            /** Memory Mib */
+            memory_mib: number | null;
+            /** Name */
+            name: string | null;
+            /** Series */
+            series: {
+                [key: string]: components["schemas"]["SeriesWindow"];
+            };
+        };
+        /**
+         * GpuWindows
+         * @description The readings of GPUs from `from` to `to` (Unix seconds).
+         *
+         *     These are the whole steps of the history within the asked window: seconds, and tens of seconds after an hour.
+         */
+        GpuWindows: {
+            /** From */
+            from: number;
+            /** Gpus */
+            gpus: components["schemas"]["GpuWindow"][];
+            /** To */
+            to: number;
+        };
+        /**
          * GrantRow
          * @description A job's part of a device: thousandths of it and MiB; memory None is all that goes with the share.
          */
@@ -3851,6 +3923,34 @@ export interface components {
             share_milli: number;
             /** User */
             user: string;
+        };
+        /**
+         * IdleFirst
+         * @description A ranking: of the nodes with enough idle devices that with the most comes first, then the least used one.
+         *
+         *     A device is idle if nothing has it, and if its use is below both thresholds, in percent. A node whose free devices
+         *     have no readings has as many idle ones as free ones. If no node has enough, the ranking of the queue decides.
+         *
+         *     Attributes:
+         *         keeps_whole: nodes in use come before those that are free as a whole, if the job leaves a part of these. Among
+         *             equals that with the fewest idle devices comes first.
+         */
+        IdleFirst: {
+            /**
+             * Keeps Whole
+             * @default false
+             */
+            keeps_whole?: boolean;
+            /**
+             * Memory Pct
+             * @default 50
+             */
+            memory_pct?: number;
+            /**
+             * Utilization Pct
+             * @default 30
+             */
+            utilization_pct?: number;
         };
         /**
          * InputProgress
@@ -4932,6 +5032,7 @@ export interface components {
          *         apart: no job on its node may match any of these, nor any job that comes later.
          *         preferred_neighbours: like `preferred_nodes`, but by the jobs on the node.
          *         spread: how evenly jobs are to be spread over nodes.
+         *         idle_first: the ranking of nodes by their idle devices; None leaves it to the queue.
          */
         PlacementRules: {
             /**
@@ -4939,6 +5040,8 @@ export interface components {
              * @default []
              */
             apart?: components["schemas"]["LabelExpression"][][];
+            /** @default null */
+            idle_first?: components["schemas"]["IdleFirst"] | null;
             /**
              * Near
              * @default []
@@ -5724,6 +5827,22 @@ export interface components {
             runtime: string;
         };
         /**
+         * SeriesWindow
+         * @description The readings of one series in a window: their count, sum, minimum and maximum, and the time that they cover.
+         */
+        SeriesWindow: {
+            /** Count */
+            count: number;
+            /** Covered S */
+            covered_s: number;
+            /** Max */
+            max: number;
+            /** Min */
+            min: number;
+            /** Sum */
+            sum: number;
+        };
+        /**
          * ServedModel
          * @description The model to serve: a directory, or its name at the hub. `namespace` is the model's namespace in OME.
          */
@@ -6488,6 +6607,10 @@ export interface components {
          *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
          *         queue, project: the queue and project of the experiments' jobs.
          *         env: variables of the inference server.
+         *         gpu_model, node, device, min_memory, label, prefer, exclusive: the GPUs of the experiments, as the options of a
+         *             job with these names: ["A100", "H100"], ["gpu-[01-03]"], UUIDs, "40G", {"zone": "a"}. With `exclusive` each
+         *             experiment has a whole node. With several models in `gpu_model` any of them will do; otherwise all
+         *             experiments have the model that the first one got.
          */
         TuningSpec: {
             /** Base Runtime */
@@ -6514,22 +6637,51 @@ export interface components {
              * @default
              */
             description?: string;
+            /**
+             * Device
+             * @default []
+             */
+            device?: string[];
             docker?: components["schemas"]["DockerOptions"];
             /** Env */
             env?: {
                 [key: string]: string;
             };
             /**
+             * Exclusive
+             * @default false
+             */
+            exclusive?: boolean;
+            /**
+             * Gpu Model
+             * @default []
+             */
+            gpu_model?: string[];
+            /**
              * Gpu Wait Timeout S
              * @default null
              */
             gpu_wait_timeout_s?: number | null;
+            /** Label */
+            label?: {
+                [key: string]: string;
+            };
             /**
              * Max Parallel
              * @default 1
              */
             max_parallel?: number;
+            /**
+             * Min Memory
+             * @default null
+             */
+            min_memory?: string | null;
             model: components["schemas"]["ServedModel"];
+            /**
+             * Node
+             * @default []
+             */
+            node?: string[];
             /** Optimization */
             optimization?: {
                 [key: string]: unknown;
@@ -6541,6 +6693,10 @@ export interface components {
             /** Parameters */
             parameters?: {
                 [key: string]: unknown;
+            };
+            /** Prefer */
+            prefer?: {
+                [key: string]: string;
             };
             /**
              * Project
@@ -6794,6 +6950,16 @@ export interface components {
             request: string;
             /** User */
             user: string;
+        };
+        /**
+         * WindowQuery
+         * @description The window: `from` and `to`, Unix seconds, of which fractions count.
+         */
+        WindowQuery: {
+            /** From */
+            from?: number;
+            /** To */
+            to: number;
         };
     };
     responses: never;
@@ -8404,6 +8570,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GroupHistory"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    device_window_api_v1_history_windows_devices__uuid__get: {
+        parameters: {
+            query: {
+                from: number;
+                to: number;
+            };
+            header?: never;
+            path: {
+                uuid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The readings of GPUs from `from` to `to` (Unix seconds). */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GpuWindows"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    job_window_api_v1_history_windows_jobs__job_id__get: {
+        parameters: {
+            query: {
+                from: number;
+                to: number;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The readings of GPUs from `from` to `to` (Unix seconds). */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GpuWindows"];
                 };
             };
             /** @description The error, and how to correct it. */

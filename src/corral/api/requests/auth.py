@@ -40,18 +40,20 @@ Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class Sessions(Protocol):
-    """Sessions of browsers. Each has a token, and the secret of this token comes in a cookie."""
+    """Sessions of browsers. Each session has a token, whose secret comes in a cookie."""
 
     def secret_in(self, connection: HTTPConnection) -> str | None:
-        """The secret of a request's session; None if it has no session. Raises Forbidden for a page of others."""
+        """Return the secret of a request's session, None without a session. Raises Forbidden if a page of another site
+        sent the request.
+        """
         ...
 
     def digest_of(self, secret: str, connection: HTTPConnection) -> str:
-        """The digest of the session's token. Raises Forbidden where no session is valid."""
+        """Return the digest of the session's token. Raises Forbidden if sessions are not valid on this connection."""
         ...
 
     def must_be_of(self, caller: Caller, connection: HTTPConnection) -> None:
-        """Raises Forbidden if the process of another user sends the session."""
+        """Raise Forbidden if the process of another user sends the session."""
         ...
 
 

@@ -20,7 +20,9 @@ Computing threads are limited, too: each of them makes the others wait for Pytho
 
 
 class UserThreads:
-    """At most THREADS calls at a time, and `of_a_user` for each user. Calls that wait hold no thread."""
+    """Runs calls on threads: at most THREADS at a time, and `of_a_user` for each user. Calls that wait hold no
+    thread.
+    """
 
     def __init__(self, of_a_user: int = THREADS_OF_A_USER) -> None:
         self._limiter = CapacityLimiter(THREADS)

@@ -75,5 +75,7 @@ class Diagnosis:
 
     @property
     def line(self) -> str:
-        """Cause and advice as one printable line, whatever characters a log or a directory's name has."""
+        """The cause and the advice as one printable line, even if a log or a directory's name has control
+        characters.
+        """
         return printable(f"{self.what}; {self.fix}")

@@ -64,7 +64,9 @@ class FileWatch:
         return self._as_left is not None and os.fstat(self._fd).st_size < self._as_left[1]
 
     def displaced(self) -> str | None:
-        """What happened to a file that is not in place, a sentence; None while all are. Raises LedgerFailed."""
+        """A sentence on what happened to a file that is not in place; None while all files are in place. Raises
+        LedgerFailed.
+        """
         if not self._is_there("", os.fstat(self._fd)):
             return self._what_became_of_it()
         for ending, opened in self._beside.items():

@@ -41,7 +41,7 @@ class ServerPart(StrEnum):
     TUNER = "corral:tuner"
     SIMULATOR = "corral:simulator"
     UNRECORDED = "corral:unrecorded"
-    """For facts of earlier journals, which did not record the author."""
+    """The author of facts in earlier journals, which did not record the author."""
 
 
 class Delta:
@@ -352,13 +352,13 @@ class NodeRemoved(Observation):
 
 @dataclass(frozen=True, slots=True)
 class SilenceObserved(Observation):
-    """A node does not answer, or is not ready again yet. None means that it is ready."""
+    """A node does not answer, or is not ready yet after its return. With `silence` None the node is ready."""
 
     node: str
     silence: Silence | None
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Record that nothing starts on the node, or (None) that it is ready."""
+        """Record that nothing starts on the node, or that the node is ready if `silence` is None."""
         if self.silence is None:
             draft.drop("silences", self.node)
         else:

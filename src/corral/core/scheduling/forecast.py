@@ -36,7 +36,8 @@ MakePlanner = Callable[[View], Planner]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStart:
-    """When (Unix seconds) and where a job is expected to start, or the job of unknown end that its start depends on.
+    """The time (Unix seconds) and place of a job's expected start, or the job of unknown end on which the start
+    depends.
 
     Attributes:
         depends_on: the id of a running job without time limit or history that holds what this one needs.

@@ -7,20 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from corral.core.model.errors import Refused
-
-MOST_GPUS_NEEDED = 1024
-
-_AXES = {
-    "tp": ("tensor-parallel-size", "tp-size", "tpsize", "tp"),
-    "pp": ("pipeline-parallel-size", "pp-size", "pp"),
-    "dp": ("data-parallel-size", "dp-size", "dp"),
-    "cp": ("context-parallel-size", "prefill-context-parallel-size", "cp-size", "cp"),
-    "dcp": ("decode-context-parallel-size", "dcp-size", "dcp"),
-}
-_AXIS_OF = {spelling: axis for axis, spellings in _AXES.items() for spelling in spellings}
+from corral.core.model.serving.parallelism import axis_of, parallel_sizes, world_size
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_COUNT = re.compile(r"[0-9]{1,9}")
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
 _NO_COMMANDS = frozenset({"exit", "done", "fi", "esac", "}", ")", "EOF"})
 _NOT_AT_END = tuple("&|;\\({")
@@ -37,23 +26,22 @@ def parameters_from(words: Iterable[str]) -> dict[str, Any]:
     return parameters
 
 
-def asked_gpus(parameters: Mapping[str, Any]) -> int | None:
-    """The GPUs that the parameters spread a model over: tp x pp x max(dp, dcp, cp). None if they name no axis.
+def asked_gpus(parameters: Mapping[str, Any], runtime: str) -> int | None:
+    """The GPUs over which the parameters spread a model with this runtime; None if they name no axis of parallelism.
 
     Raises Refused for sizes that make no sense or contradict each other.
     """
-    given: dict[str, dict[str, int]] = {}
-    for key, value in parameters.items():
-        axis = _AXIS_OF.get(str(key).lower().lstrip("-").replace("_", "-"))
-        if axis is not None and value is not None:
-            given.setdefault(axis, {})[key] = _count(key, value)
-    for spelled in given.values():
-        if len(set(spelled.values())) > 1:
-            said = " and ".join(f"{key}={count}" for key, count in spelled.items())
-            raise Refused(f"{said} contradict each other; give one of them", field=next(iter(spelled)))
-    sizes = {axis: next(iter(spelled.values())) for axis, spelled in given.items()}
-    apart = max(sizes.get(axis, 1) for axis in ("dp", "cp", "dcp"))
-    return sizes.get("tp", 1) * sizes.get("pp", 1) * apart if sizes else None
+    if not parallel_sizes(parameters):
+        return None
+    spelled: dict[str, list[str]] = {}
+    for name, value in parameters.items():
+        if (axis := axis_of(name)) is not None and value not in (None, False):
+            spelled.setdefault(axis, []).append(name)
+    for names in spelled.values():
+        if len({str(parameters[name]).strip() for name in names}) > 1:
+            said = " and ".join(f"{name}={parameters[name]}" for name in names)
+            raise Refused(f"{said} contradict each other; give one of them", field=names[0])
+    return world_size(runtime, parameters)
 
 
 def runtime_arguments(parameters: Mapping[str, Any]) -> list[str]:
@@ -109,10 +97,3 @@ def _script_with(script: str, added: Sequence[str]) -> str:
             field="parameters",
         )
     return f"{script.rstrip()} {shlex.join(added)}"
-
-
-def _count(key: str, value: Any) -> int:
-    text = str(value).strip()
-    if isinstance(value, bool) or not _COUNT.fullmatch(text) or not 1 <= int(text) <= MOST_GPUS_NEEDED:
-        raise Refused(f"{key}={value} is no number of GPUs: 1 to {MOST_GPUS_NEEDED}", field=key)
-    return int(text)

@@ -62,7 +62,7 @@ class ServiceWanted:
     @property
     def asked_gpus(self) -> int | None:
         """GPUs that it names, or its parameters do. Raises Refused if these make no sense."""
-        return asked_gpus(self.parameters) if self.gpus is None else self.gpus
+        return asked_gpus(self.parameters, self.runtime_name) if self.gpus is None else self.gpus
 
 
 def deploy_words(via: str, wanted: ServiceWanted) -> tuple[str, ...]:

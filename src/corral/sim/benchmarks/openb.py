@@ -1,4 +1,4 @@
-"""Replays the openb traces (Weng et al., "Beware of Fragmentation", USENIX ATC'23): pods arrive, and none ends.
+"""Replays the openb traces (Weng et al., "Beware of Fragmentation", USENIX ATC'23): pods arrive, and no pod ends.
 
 The nodes, the pods and the order of arrival are read from files; the production planner makes every decision.
 """

@@ -32,7 +32,9 @@ SLURM_NAMES = frozenset(
         *("SLURM_NODEID", "SLURM_CPUS_PER_TASK", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
     }
 )
-"""All names. They are removed from the environment of a job that was submitted from within another job."""
+"""The names of all Slurm variables that a job may have. They are removed from the environment of a job that was
+submitted from within another job.
+"""
 
 _NO_SLURM_FOR_MPI = {
     **dict.fromkeys(("OMPI_MCA_plm", "OMPI_MCA_ras", "PRTE_MCA_plm", "PRTE_MCA_ras"), "^slurm"),

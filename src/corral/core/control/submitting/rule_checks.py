@@ -22,7 +22,7 @@ MAX_WEIGHT = 100
 
 
 def check_rules(rules: PlacementRules | None) -> None:
-    """Raises Refused for rules that are too many or too long, or that compare with nothing."""
+    """Raise Refused for rules that are too many or too long, or that compare with nothing."""
     if rules is None:
         return
     preferred: list[PreferredNodes | PreferredNeighbours] = [*rules.preferred_nodes, *rules.preferred_neighbours]

@@ -183,7 +183,7 @@ class NodeCordon:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Why nothing starts on a node that the server cannot reach.
+    """The reason why nothing starts on a node that the server cannot reach.
 
     Attributes:
         since: when the node last answered, or when it came back, Unix seconds.
@@ -314,6 +314,13 @@ def throttle_reasons(throttle: int) -> tuple[str, ...]:
     return tuple(name for name, bit in CLOCK_REASONS.items() if throttle & bit and name not in _CHOSEN_REASONS)
 
 
+class LastUse(NamedTuple):
+    """The use of one device in percent, by its last reading."""
+
+    utilization_pct: float
+    memory_pct: float
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceCondition:
     """The reasons that keep a device from being allocated, apart from Corral's own allocations.
@@ -328,6 +335,7 @@ class DeviceCondition:
         lendable: the site counts the device as free for its remaining memory, although such processes are on it.
         memory_free_mib, utilization_pct: from the last sample; None if not readable.
         pod: a pod, none of Corral's, that has it.
+        use: its use, if a cluster counts its devices: it ranks nodes, because the cluster chooses among their devices.
     """
 
     uuid: str
@@ -342,6 +350,7 @@ class DeviceCondition:
     utilization_pct: int | None = None
     ill_since: float | None = None
     pod: HoldingPod | None = None
+    use: LastUse | None = None
 
     def state(self, *, allocated: bool = False, reserved: bool = False) -> DeviceState:
         """The first state that applies; `allocated` and `reserved` say what Corral has done with the device."""
@@ -358,7 +367,7 @@ class DeviceCondition:
         return DeviceState.FREE
 
     def reason(self, state: DeviceState) -> str | None:
-        """Why the device is in `state`, for a person; None if the condition does not say."""
+        """The reason why the device is in `state`, for a person; None if the condition does not say."""
         return {
             DeviceState.UNREADABLE: self.unreadable,
             DeviceState.UNHEALTHY: self.unhealthy,
@@ -366,7 +375,7 @@ class DeviceCondition:
         }.get(state)
 
     def since(self, state: DeviceState) -> float | None:
-        """Since when the device is in `state` (Unix seconds); None if the condition does not say."""
+        """The time since when the device is in `state` (Unix seconds); None if the condition does not say."""
         if state in (DeviceState.UNREADABLE, DeviceState.UNHEALTHY):
             return self.ill_since
         return self.strangers_since if state in (DeviceState.IN_USE, DeviceState.STALE) else None

@@ -542,13 +542,13 @@ class Job:
 
     @property
     def evicted_before(self) -> Eviction | None:
-        """How the launch before the last was stopped for others, None if it was not."""
+        """The eviction that ended the job's launch before the last, None if nothing evicted that launch."""
         before = f"{self.id}.{self.launches - 1}"
         return self.eviction if self.eviction is not None and self.eviction.allocation_id == before else None
 
     @property
     def waits_since(self) -> float:
-        """Since when it could have run: its submission, or its begin time."""
+        """The time since when the job could have run: its submission, or its begin time (Unix seconds)."""
         return max(self.submitted_at, self.spec.begin_at or 0.0)
 
     @property

@@ -32,7 +32,7 @@ class Limits:
     Attributes:
         max_running_jobs: jobs that Corral starts; reservations do not count.
         of_user: the quota of each user over all projects.
-        max_queue_size: the most the most jobs that may wait or run; further ones are refused.
+        max_queue_size: the most jobs that may wait or run; further jobs are refused.
         max_time_limit_s: the longest time limit; a job that names none has it.
         default_priority, default_retries: the values for a job that names none.
         priority_range: the least and the greatest priority that a job may name; administrators may name any.

@@ -40,7 +40,7 @@ class FairShare:
         return self._read()
 
     def of_users(self) -> Mapping[tuple[str, str], float]:
-        """The same for each user in a project."""
+        """GPU-seconds used by each user of each project, counted as in `over_use` but not divided by weight."""
         self._read()
         return self._of_user
 

@@ -75,7 +75,7 @@ class SetAside:
         return found.state
 
     def rest_later(self, name: str, state: NodeState, *, passes: bool) -> NodeState:
-        """The same for a state at some later time, which is not cached."""
+        """The part of a later state of the node that is not set aside. It is not cached."""
         return self._less_all(self.jobs, name, state, passes=passes)
 
     def first_hurt(self, placement: Placement, free: Callable[[str], NodeState], *, passes: bool) -> str | None:

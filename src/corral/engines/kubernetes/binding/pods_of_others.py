@@ -20,7 +20,7 @@ SCHEDULER = "corral"
 
 @dataclass(frozen=True, slots=True)
 class PodOfOthers:
-    """A pod that others made and that Corral binds.
+    """A pod that others created and that Corral binds.
 
     Attributes:
         facts: the facts that are read of any pod.
@@ -36,7 +36,7 @@ class PodOfOthers:
 
     @property
     def ref(self) -> PodRef:
-        """Which pod it is."""
+        """The reference of the pod."""
         return PodRef(self.facts.namespace, self.facts.name, self.facts.uid)
 
     @property

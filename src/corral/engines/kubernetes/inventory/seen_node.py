@@ -104,7 +104,7 @@ def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
 
 
 def silence_of(facts: NodeFacts) -> str | None:
-    """Why nothing can start on a node, a sentence without its full stop; None if its kubelet is there."""
+    """Return why nothing can start on a node, a sentence without its full stop; None if its kubelet answers."""
     if facts.unreadable is not None:
         return f"node {facts.name} cannot be used: {facts.unreadable}"
     if facts.ready is True:
@@ -112,8 +112,17 @@ def silence_of(facts: NodeFacts) -> str | None:
     return f"node {facts.name} is not ready" + (f": {facts.not_ready_why}" if facts.not_ready_why else "")
 
 
+def why_closed(facts: NodeFacts) -> str | None:
+    """Why no model service can be put on a node by its name, whatever it asks for; None if some can."""
+    if (silence := silence_of(facts)) is not None:
+        return silence
+    if not facts.labels.get(HOSTNAME_LABEL):
+        return f"it has no label {HOSTNAME_LABEL}, by which it could be named"
+    return None
+
+
 def _bare_node(facts: NodeFacts, slots: int) -> Node:
-    """The node without what runs on it."""
+    """Return the node without the workloads on it."""
     total, found = facts.allocatable, gpu_labels(facts)
     return Node(
         name=facts.name,
@@ -167,7 +176,7 @@ def _cordon(facts: NodeFacts) -> str | None:
 
 
 def _in_parts(facts: NodeFacts) -> bool:
-    """Whether its slots are slices or shares of GPUs, of which readings of whole GPUs say nothing."""
+    """Return whether the node's slots are slices or shares of GPUs, to which readings of whole GPUs do not apply."""
     found = gpu_labels(facts)
     return found.profile is not None or found.shared_by is not None
 
@@ -193,6 +202,8 @@ def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> Devi
         memory_free_mib=None if used is None or total is None else max(0, total - used),
         memory_total_mib=total,
         temperature_c=None if reading.temperature_c is None else round(reading.temperature_c),
+        power_mw=None if reading.power_w is None else round(1000 * reading.power_w),
+        sm_clock_mhz=None if reading.sm_clock_mhz is None else round(reading.sm_clock_mhz),
         pod=sample.pod,
         illness=sample.illness,
         counted=True,

@@ -16,6 +16,7 @@ from corral.features.tuner.deployments.process_mode import SERVING_PORT
 from corral.features.tuner.deployments.serving_job import JobMode, PrintedWork, ServerWork
 from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import InferenceEngine
+from corral.features.tuner.engines.over_nodes import Version, version_in
 from corral.features.tuner.model.tuning_spec import TuningSpec
 
 _MODEL = "/model"
@@ -65,6 +66,10 @@ class DockerMode(JobMode):
         names = tuple(name for name in spec.env if name not in of_model)
         command = self._command(spec, engine, parameters, host=_ANY_ADDRESS, port=SERVING_PORT)
         return PrintedWork(f"{shell_line(words)} {of_shell}", names, command)
+
+    def version(self, spec: TuningSpec, engine: InferenceEngine) -> Version | None:
+        """Return the version in the tag of the image; "latest" has none."""
+        return version_in(_image(spec, engine).rpartition("/")[2].partition(":")[2])
 
     def _command(
         self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], *, host: str, port: str

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
-from corral.features.history.answers import JobGpuHistory
+from corral.features.history.answers import GpuWindow
 from corral.features.services.service_wanted import MOUNT_PATH, ModelClaim, ServiceWanted, deploy_words
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
@@ -27,19 +27,22 @@ from corral.features.tuner.deployments.deployment import (
     GpusTakenAway,
     Look,
     NothingDeploys,
+    WantedGpus,
 )
 from corral.features.tuner.deployments.health import is_healthy, served_model
 from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import InferenceEngine
-from corral.features.tuner.model.tuning_spec import TuningSpec
+from corral.features.tuner.model.tuning_spec import GPU_OPTIONS, TuningSpec
 from corral.features.tuner.search.trial import FailedStep
 
 if TYPE_CHECKING:
     # These are imported late: most tuners, and a server that checks a task, do not use a cluster.
     from corral.engines.kubernetes.cluster.client import Cluster
+    from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
     from corral.features.services.controllers import ServiceController
     from corral.features.services.service_pods import ServicePods
     from corral.features.services.service_status import ServiceState
+    from corral.features.tuner.deployments.service_gpus import ServiceGpus
 
 log = logging.getLogger("corral.tuner")
 
@@ -52,8 +55,9 @@ _LOOK_S = 0.5
 _REACHED_S = 60.0
 _END_S = 120.0
 _MOST_TASK_NAME = 40
-KUBECONFIG = "KUBECONFIG"
-"""The variable of a task that is for the tuner, and not for the server."""
+_KUBECONFIG, _PROMETHEUS = "KUBECONFIG", "CORRAL_PROMETHEUS_URL"
+_OF_TUNER = (_KUBECONFIG, _PROMETHEUS)
+"""Variables of a task that are the tuner's own. The server of an experiment does not get them."""
 
 _OF_ALL = frozenset({"kubeconfig", "model", "name", "namespace", "runtime", "via"})
 
@@ -78,14 +82,18 @@ class Seen(NamedTuple):
 class ModelService:
     """The service of one experiment."""
 
-    def __init__(self, cluster: "Cluster", controller: "ServiceController", name: str, task: Deployed) -> None:
+    def __init__(
+        self, cluster: "Cluster", controller: "ServiceController", sources: "ReadingSources", name: str, task: Deployed
+    ) -> None:
         self._cluster = cluster
         self._controller = controller
+        self._sources = sources
         self._name = name
         self._namespace = task.spec.model.namespace
         self._health = task.engine.health
         self._operator_s = task.timeout_s
         self._pods: ServicePods | None = None
+        self._gpus: ServiceGpus | None = None
         self._served_by: frozenset[str] = frozenset()
 
     @property
@@ -137,6 +145,7 @@ class ModelService:
         while True:
             seen = self._seen()
             if seen.state.state == "ready" and (endpoint := self._answering(seen)) is not None:
+                self._watch_gpus()
                 return endpoint
             ready_at = (ready_at or time.monotonic()) if seen.surely_ready else None
             if ready_at is not None and time.monotonic() - ready_at > _REACHED_S:
@@ -159,9 +168,8 @@ class ModelService:
         inner = {"count": gpus, "indices": [], "allocation_method": "kubernetes", "details": []}
         return {"model": self._gpu_model(), "count": gpus, "device_ids": [], "world_size": gpus, "gpu_info": inner}
 
-    def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
-        """Return (): the server records only GPUs that it has allocated."""
-        return ()
+    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
+        return () if self._gpus is None else self._gpus.window(began_at, ended_at)
 
     def last_lines(self) -> str:
         from corral.features.services.service_pods import last_lines
@@ -188,6 +196,8 @@ class ModelService:
 
     def close(self) -> None:
         """Close the connections to the cluster."""
+        if self._gpus is not None:
+            self._gpus.close()
         self._controller.close()
 
     def _seen(self) -> Seen:
@@ -211,6 +221,14 @@ class ModelService:
             said = f"{self._name} cannot become ready: {state.why}"
             raise ExperimentFailed(FailedStep.DEPLOY, f"{said}; its last lines:\n{self.last_lines()}")
         return Seen(state, self._pods)
+
+    def _watch_gpus(self) -> None:
+        from corral.features.tuner.deployments.service_gpus import ServiceGpus
+
+        if self._gpus is None:
+            self._gpus = ServiceGpus(
+                self._cluster, self._sources, lambda: () if self._pods is None else self._pods.alive
+            )
 
     def _answering(self, seen: Seen) -> Endpoint | None:
         """Return the first of its addresses that answers from here."""
@@ -239,10 +257,15 @@ class ModelService:
 class ModelServiceMode:
     """Services of one operator, named as in `corral deploy --via`."""
 
+    chooses_gpus = False
+
     def __init__(self, via: str) -> None:
         self._via = via
 
     def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
+        for key in GPU_OPTIONS:
+            if getattr(spec, key):
+                raise Refused(f"{key}: Kubernetes chooses the GPUs of model services; leave it out", field=key)
         if _claim(spec) is not None and self._via == "kserve" and "mount_path" in (spec.storage or {}):
             raise Refused(
                 "storage.mount_path: KServe mounts a claim at /mnt/models; leave it out", field="storage.mount_path"
@@ -268,7 +291,7 @@ class ModelServiceMode:
             raise BackendFailed(f"{row.service_name} cannot be looked at: {error}") from None
         return None
 
-    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: WantedGpus) -> Deployment:
         wanted = replace(
             self.service(task.spec, task.engine, row.parameters, gpus),
             name=_name_of(task.spec, row.experiment_id),
@@ -290,8 +313,13 @@ class ModelServiceMode:
             raise ExperimentFailed(FailedStep.DEPLOY, str(error)) from None
         return service
 
+    def why_not_over_nodes(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> str | None:
+        return f"a service of {self._via} is not spread over nodes here"
+
     def service(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: WantedGpus
     ) -> ServiceWanted:
         return ServiceWanted(
             _task_name(spec),
@@ -299,13 +327,13 @@ class ModelServiceMode:
             spec.model.id_or_path,
             spec.base_runtime,
             engine.options(parameters),
-            gpus=gpus,
+            gpus=gpus.used,
             env=server_env(spec),
             claim=_claim(spec),
         )
 
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: WantedGpus
     ) -> str:
         return shell_line(deploy_words(self._via, self.service(spec, engine, parameters, gpus)))
 
@@ -313,17 +341,19 @@ class ModelServiceMode:
         """Return the experiment's service, which may not exist yet. Raises Refused if there is no cluster."""
         from corral.engines.kubernetes.cluster.client import Cluster
         from corral.engines.kubernetes.cluster.kubeconfig import find_access
+        from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
         from corral.features.services.controllers import CONTROLLERS
 
-        named = {KUBECONFIG: task.spec.env[KUBECONFIG]} if KUBECONFIG in task.spec.env else {}
-        cluster = Cluster(find_access(environ={**os.environ, **named}))
-        controller = CONTROLLERS[self._via](cluster, say=lambda text: log.info("%s", text))
-        return ModelService(cluster, controller, _name_of(task.spec, row.experiment_id), task)
+        named = {name: text for name, text in task.spec.env.items() if name in _OF_TUNER}
+        environ = {**os.environ, **named}
+        cluster, sources = Cluster(find_access(environ=environ)), ReadingSources(environ.get(_PROMETHEUS) or None)
+        controller = CONTROLLERS[self._via](cluster, sources=sources, say=lambda text: log.info("%s", text))
+        return ModelService(cluster, controller, sources, _name_of(task.spec, row.experiment_id), task)
 
 
 def server_env(spec: TuningSpec) -> dict[str, str]:
-    """Return the variables of the server: that of the tuner's own access to the cluster is not among them."""
-    return {name: value for name, value in spec.env.items() if name != KUBECONFIG}
+    """Return the variables of the server, without those of the tuner itself."""
+    return {name: value for name, value in spec.env.items() if name not in _OF_TUNER}
 
 
 def _claim(spec: TuningSpec) -> ModelClaim | None:

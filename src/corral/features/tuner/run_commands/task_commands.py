@@ -12,6 +12,7 @@ from corral.core.model.printable import printable
 from corral.core.model.units import count_of, format_duration
 from corral.features.tuner import commands
 from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
+from corral.features.tuner.deployments.serving_job import log_rank
 from corral.features.tuner.model.experiment import MEASURED_IN_PART
 from corral.features.tuner.tasks.task_report import (
     best_of,
@@ -91,7 +92,8 @@ def logs(given: commands.TasksLogsCommand) -> None:
             raise NotFound(
                 f"experiment {given.experiment} of task {given.task_id} has no log: no job was submitted for it"
             )
-        for block in client.jobs.logs_bytes(row.job_id, follow=given.follow):
+        rank = log_rank(client.jobs.get(row.job_id))
+        for block in client.jobs.logs_bytes(row.job_id, follow=given.follow, rank=rank):
             sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
 

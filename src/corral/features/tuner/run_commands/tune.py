@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from corral.cli.jobs.flags import device_uuid
 from corral.cli.jobs.kubeconfig_variable import kubeconfig_from_anywhere
 from corral.cli.screen import room, say, told, write_lines, write_painted
 from corral.client import Client
@@ -17,11 +18,12 @@ from corral.features.tuner.run_commands.task_commands import command_of, outcome
 
 LOOK_S = 0.5
 _OF_HUB = ("HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_OF_CLUSTER = ("KUBECONFIG", "CORRAL_PROMETHEUS_URL")
 _OF_SHELL = {
     "process": ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", *_OF_HUB),
     "docker": _OF_HUB,
-    "ome": ("KUBECONFIG",),
-    "kserve": ("KUBECONFIG",),
+    "ome": _OF_CLUSTER,
+    "kserve": _OF_CLUSTER,
 }
 """Variables of the user's shell that a task gets unless its file sets them, by deployment mode."""
 
@@ -38,7 +40,7 @@ def tune(given: commands.TuneCommand) -> int:
     if given.file is None:
         raise Refused("name the file of a task, or use --demo", field="TASK.json")
     with Client() as client:
-        row = client.tasks.create(with_shell(read_task(given.file)))
+        row = client.tasks.create(with_uuids(client, with_shell(read_task(given.file))))
         for note in row.notes:
             say(note)
         client.tasks.start(row.id)
@@ -76,6 +78,15 @@ def with_shell(task: dict[str, Any]) -> dict[str, Any]:
     own |= kubeconfig_from_anywhere(own)
     given = task.get("env")
     return task if given is not None and not isinstance(given, dict) else {**task, "env": {**own, **(given or {})}}
+
+
+def with_uuids(client: Client, task: dict[str, Any]) -> dict[str, Any]:
+    """The task with the UUIDs of GPUs that its file names by index or NODE:INDEX. Raises Refused."""
+    named = task.get("device")
+    names = named if isinstance(named, list) else [named]
+    if not named or not all(isinstance(one, str | int) for one in names):
+        return task
+    return {**task, "device": [device_uuid(client, str(one), "device") for one in names]}
 
 
 def follow_task(client: Client, task_id: str) -> TaskDetail:

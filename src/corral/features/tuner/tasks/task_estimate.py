@@ -5,8 +5,8 @@ from itertools import islice
 from random import Random
 
 from corral.config.tuner import TunerSettings
+from corral.core.model.serving.parallelism import world_size
 from corral.core.model.units import count_of
-from corral.features.tuner.engines.gpu_estimate import gpu_estimate
 from corral.features.tuner.engines.inference_engine import engine_of
 from corral.features.tuner.finding_answers import TaskEstimate
 from corral.features.tuner.model.tuning_spec import TuningSpec
@@ -22,9 +22,9 @@ LOOKED_AT = 2_000
 def estimate(spec: TuningSpec, node_gpus: tuple[int, ...], site: TunerSettings) -> TaskEstimate:
     """Return the estimate of a task on nodes with these numbers of GPUs. Raises Refused."""
     noted = check_task(spec, site)
-    problem = problem_of(spec, engine_of(spec))
-    model = spec.model.id_or_path
-    sizes = [gpu_estimate(model, one).gpus for one in _looked_at(problem) if problem.why_not(one) is None]
+    engine = engine_of(spec)
+    problem = problem_of(spec, engine)
+    sizes = [world_size(engine.name, one) for one in _looked_at(problem) if problem.why_not(one) is None]
     if not sizes:
         return TaskEstimate(0, problem.space.size, 0, 0, 0.0, 0.0, 0.0, ("no combination can run", *noted))
     measuring_s = 60.0 * sum(level.minutes for level in problem.levels)

@@ -48,7 +48,7 @@ def winner_yaml(detail: TaskDetail, best: ExperimentRow, site: TunerSettings) ->
         "model": detail.config.model.id_or_path,
         "base_runtime": detail.config.base_runtime,
         "parameters": dict(best.parameters),
-        "gpus": gpus_of(detail, best),
+        "gpus": gpus_of(detail, best).used,
         "experiment": best.experiment_id,
         "objective_score": best.objective_score,
         "traffic": {
@@ -85,7 +85,7 @@ def ome_manifest(detail: TaskDetail, best: ExperimentRow, site: TunerSettings) -
             field="format",
         )
     program, *arguments = engine.command("$(MODEL_PATH)", best.parameters, host="0.0.0.0", port=_OME_PORT)
-    gpus = {"nvidia.com/gpu": str(gpus_of(detail, best))}
+    gpus = {"nvidia.com/gpu": str(gpus_of(detail, best).used)}
     runner = {
         "name": "ome-container",
         "command": [program],

@@ -131,7 +131,7 @@ def home_of(uid: int) -> Path:
 
 
 def _read_as(who: HostUser) -> bytes | None:
-    """The user's file, as the user may read it."""
+    """Return the contents of the user's file, read with the user's rights."""
     try:
         path = home_of(who.uid) / ".docker" / "config.json"
     except KeyError:
