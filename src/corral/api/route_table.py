@@ -57,7 +57,7 @@ class RouteTable:
     """The routes of one subject, in the order in which they are matched."""
 
     def __init__(self, tag: str | None = None, *, prefix: str = "/api/v1", open_to_all: bool = False) -> None:
-        """`prefix` precedes all its paths."""
+        """`prefix` precedes all paths of the table."""
         self.tag = tag
         self.prefix = prefix
         self.routes: list[ApiRoute | SocketRoute] = []

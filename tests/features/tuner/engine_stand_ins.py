@@ -1,4 +1,4 @@
-"""Programs with the names and options of real engines, and of Ray, which speak to their other members and compute nothing.
+"""Programs with the names and options of real engines and of Ray. They speak to other members and compute nothing.
 
 They know the options of several nodes alone, and end at any other, as the real ones do.
 """
@@ -56,6 +56,7 @@ def ray(words: list[str]) -> None:
     parser = _parser("--address", "--port", "--num-gpus")
     parser.add_argument("verb", choices=["start", "health-check"])
     parser.add_argument("--head", action="store_true")
+    parser.add_argument("--disable-usage-stats", action="store_true")
     parser.add_argument("--block", action="store_true")
     given = parser.parse_args(words)
     if given.head:

@@ -2679,7 +2679,7 @@ export interface components {
         };
         /**
          * AutotunerTasksQuery
-         * @description The tasks to list by the names of another autotuner: those of one status, leaving out the first `skip`.
+         * @description The tasks to list, in another autotuner's words: those of one status, without the first `skip`.
          */
         AutotunerTasksQuery: {
             /**
@@ -5399,7 +5399,9 @@ export interface components {
         ReplayState: "queued" | "running" | "done" | "failed" | "cancelled";
         /**
          * ReplayedGroup
-         * @description The jobs of one user or queue: how many, and their mean wait in each course, None where none is counted.
+         * @description The jobs of one user or queue.
+         *
+         *     `mean_wait_s` is the mean of their waits as recorded, and as each policy replays them; None if no wait is counted.
          */
         ReplayedGroup: {
             /** Jobs */
@@ -6354,6 +6356,7 @@ export interface components {
          *         gpu_hours: GPUs times measuring, all experiments together.
          *         hours: the time until all are measured, if no other job wants the GPUs; None if there are too few GPUs.
          *         notes: remarks for the task's user before it begins.
+         *         nodes_most: the most nodes of one experiment; with several, it is a gang.
          */
         TaskEstimate: {
             /** Combinations */
@@ -6370,6 +6373,8 @@ export interface components {
             hours: number | null;
             /** Measuring S */
             measuring_s: number;
+            /** Nodes Most */
+            nodes_most: number;
             /** Notes */
             notes: string[];
         };

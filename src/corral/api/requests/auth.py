@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 
 from corral.api.answers.errors import Unauthenticated
 from corral.api.requests.origins import must_be_of_no_other_page
-from corral.api.requests.request_limits import answer_for
+from corral.api.requests.request_turns import answer_for
 from corral.clock import Clock, SystemClock
 from corral.core.access.caller import Caller
 from corral.core.access.token_digest import digest_of

@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from corral.api.requests.request_limits import UserTurns, whose_request
+from corral.api.requests.request_turns import UserTurns, whose_request
 from corral.core.access.caller import Caller
 
 P = ParamSpec("P")

@@ -155,7 +155,7 @@ def _paddle(match: re.Match[str], case: Case) -> Diagnosis:
     found = out_of_memory(case.failure, short)
     if case.failure.shared:
         allocator = case.failure.audience.env("FLAGS_allocator_strategy=naive_best_fit")
-        # Its growing pools clash with a limit on memory: the accelerator suite's handbook of vGPU failures.
+        # PyTorch's growing pools clash with a limit on memory: the accelerator suite's handbook of vGPU failures.
         return replace(found, fix=f"{allocator}, then {found.fix}")
     return found
 

@@ -243,7 +243,7 @@ class Database:
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
-            # Not through SQLAlchemy, whose own work takes longer than that of SQLite.
+            # SQLAlchemy is avoided here: its own work takes longer than that of SQLite.
             _raw(connection).execute(begin)
 
         return engine

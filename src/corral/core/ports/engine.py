@@ -88,7 +88,7 @@ class NodeEngine(Protocol):
         ...
 
     def at_work(self) -> Collection[str]:
-        """Return what exists outside of the home and belongs to a ledger, even to a lost ledger: phrases for a person.
+        """Return phrases, for a person, on things outside of the home that belong to a ledger, even to a lost ledger.
 
         Call it after `start`.
         """

@@ -193,8 +193,8 @@ class CommitFigures:
     """Counts of the ledger's thread about its transactions; any thread may read.
 
     Attributes:
-        seconds: the time of each, until it was on disk.
-        facts: the number of facts in each.
+        seconds: the time of each transaction, until it was on disk.
+        facts: the number of facts in each transaction.
         failures: the number of transactions that the disk refused, without those that an operation made impossible.
     """
 

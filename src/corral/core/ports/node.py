@@ -166,7 +166,7 @@ class NodeNews(Protocol):
     """The changes on a node, for one listener."""
 
     def since(self, after: int, timeout_s: float) -> News:
-        """Wait until there is something new after the sequence number, or the time is up. 0 asks for all there is."""
+        """Wait until there are changes after this sequence number (0: all changes), or the time is up. Return them."""
         ...
 
 
@@ -286,8 +286,9 @@ class InnerCommands(Protocol):
         ...
 
     def read(self, exec_id: str, after: int) -> ExecOutput | None:
-        """Return the piece of its output after piece number `after`. The call may be repeated. None if the command does
-        not exist (any more).
+        """Return the piece of the command's output after piece number `after`. The call may be repeated.
+
+        None if the command does not exist (any more).
         """
         ...
 

@@ -57,7 +57,7 @@ class Execution(Protocol):
         ...
 
     def resize(self, size: TerminalSize) -> None:
-        """Set the size of its terminal."""
+        """Set the size of the command's terminal."""
         ...
 
     def close(self) -> None:

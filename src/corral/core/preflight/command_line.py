@@ -27,6 +27,9 @@ _FLAGS: dict[str, dict[str, str]] = {
         "-pp": "pipeline",
         "--data-parallel-size": "data",
         "-dp": "data",
+        "--nnodes": "nodes",
+        "-n": "nodes",
+        "--distributed-executor-backend": "backend",
         "--prefill-context-parallel-size": "prefill",
         "-pcp": "prefill",
         "--dtype": "dtype",
@@ -35,7 +38,6 @@ _FLAGS: dict[str, dict[str, str]] = {
         "--kv-cache-dtype": "cache_dtype",
         "--max-model-len": "context",
         "--gpu-memory-utilization": "fraction",
-        "--nnodes": "nodes",
     },
     "sglang": {
         "--model-path": "model",
@@ -48,12 +50,12 @@ _FLAGS: dict[str, dict[str, str]] = {
         "--data-parallel-size": "data",
         "--dp-size": "data",
         "--dp": "data",
+        "--nnodes": "nodes",
         "--dtype": "dtype",
         "--quantization": "quantization",
         "--kv-cache-dtype": "cache_dtype",
         "--context-length": "context",
         "--mem-fraction-static": "fraction",
-        "--nnodes": "nodes",
     },
     "torchrun": {"--nproc-per-node": "ranks", "--dtype": "dtype"},
     "paddle": {"--nproc-per-node": "ranks"},
@@ -68,7 +70,7 @@ class CommandLine:
         program: the words of the command itself, without a shell around it or assignments before it.
         ranks: the processes that torchrun starts on a node.
         switches: its words that begin with `--enable`.
-        over_nodes: whether the server has members on several nodes, whose devices it uses together.
+        nodes: over which a server divides its ranks; None: as many as Ray has, or as a variable says.
         fraction: the part of a device's memory that the server is told to take.
     """
 
@@ -85,18 +87,19 @@ class CommandLine:
     prefill: int | None = None
     switches: tuple[str, ...] = ()
     ranks: int | None = None
+    nodes: int | None = 1
     fraction: float | None = None
-    over_nodes: bool = False
 
     @property
     def world_size(self) -> int | None:
         """The devices that the program uses on a node. None: not known. A server without a flag for it uses 1."""
-        if self.over_nodes:
-            return None
         if self.framework is None or self.framework not in WORLDS:
             return self.ranks
+        if self.nodes is None:
+            return None
         sizes = {"tp": self.tensor, "pp": self.pipeline, "dp": self.data, "cp": self.prefill}
-        return world_size(self.framework, {**sizes, **dict.fromkeys(self.switches, True)})
+        ranks = world_size(self.framework, {**sizes, **dict.fromkeys(self.switches, True)})
+        return None if ranks % self.nodes else ranks // self.nodes
 
     @property
     def load(self) -> InferenceSetup:
@@ -134,8 +137,8 @@ def read_command(command: Sequence[str]) -> CommandLine:
         prefill=_ranks(values.get("prefill")),
         switches=tuple(word for word in arguments if word.startswith("--enable")),
         ranks=_count(values.get("ranks")),
+        nodes=None if values.get("backend") == "ray" else _count(values.get("nodes", "1")),
         fraction=_fraction(values.get("fraction")),
-        over_nodes=values.get("nodes", "1") != "1",
     )
 
 

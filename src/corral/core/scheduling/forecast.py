@@ -198,7 +198,7 @@ class _Future:
         running = [(a, view.jobs[a.job_id]) for a in view.allocations.values() if a.job_id in view.jobs]
         of_array = [one for _, one in running if job.array_id is not None and one.array_id == job.array_id]
         if of_array and job.array_limit is not None and len(of_array) >= job.array_limit:
-            # Its own array's limit blocks it, whatever becomes free elsewhere.
+            # The limit of the job's own array blocks it, whatever becomes free elsewhere.
             return min(of_array, key=lambda one: one.sequence).id
         wait = self._wait_of(job)
         if wait is not None and wait.reason is WaitReason.LIMIT:

@@ -11,7 +11,7 @@ from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
     from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
-    from corral.features.tuner.finding_answers import ServingPlan
+    from corral.features.tuner.finding_answers import ServingPlan, TaskEstimate
 
 _ID = "'17'"
 _LINE = b"data: "
@@ -57,6 +57,12 @@ class TuningTasks:
         from corral.features.tuner.answers import TaskRow
 
         return from_answer(TaskRow, self._transport.post("/tasks", _spec(spec)))
+
+    def estimate(self, spec: Mapping[str, Any]) -> "TaskEstimate":
+        """The most that a task would take. It is not created."""
+        from corral.features.tuner.finding_answers import TaskEstimate
+
+        return from_answer(TaskEstimate, self._transport.post("/tasks/estimate", _spec(spec)))
 
     def edit(self, task_id: str, spec: Mapping[str, Any]) -> "TaskRow":
         """Change the specification. It must not run. After its first experiment only name and description change."""

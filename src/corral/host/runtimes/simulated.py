@@ -102,7 +102,7 @@ class SimulatedRuntime:
         return frozenset()
 
     def lineage(self, launch_id: str) -> Lineage:
-        """Return no marks, because nothing is executed."""
+        """Return an empty lineage, because nothing is executed."""
         return Lineage()
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:

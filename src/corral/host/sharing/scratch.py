@@ -214,7 +214,7 @@ def _emptied(home: int) -> None:
 
 
 def _removed_own(home: int) -> bool:
-    """Remove the directories in it that this process made for resource files. Return whether there was one.
+    """Remove the directories in `home` that this process made for resource files. Return whether there was one.
 
     Their owner may have renamed them, but cannot remove them. No other directory of root can be here, because moving a
     directory requires write permission for it. Only the files of a `config`, and directories that are then empty, are

@@ -130,7 +130,7 @@ class Hub:
         return found
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[Observation, ...]:
-        """Return the conditions by requested samples; a device that no node has is unreadable."""
+        """Return the conditions of devices by these samples. A device that no node has is unreadable."""
         found: dict[str, Observation] = {}
         by_line: dict[_Line, list[DeviceSample]] = {}
         for sample in samples:

@@ -237,7 +237,7 @@ class WatchedNode:
                 self._tell([SilenceObserved(self.name, None)])
 
     def has(self, uuid: str) -> bool:
-        """Return whether it has a device of this UUID."""
+        """Return whether the node has a device of this UUID."""
         return uuid in self._standings.devices
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[ConditionObserved, ...]:

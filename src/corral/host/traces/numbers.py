@@ -59,7 +59,7 @@ def _of_messages(path: Path, since: float) -> list[int]:
 
 
 def _answer(path: Path, question: str, *given: float) -> list[tuple[object]]:
-    """Return the rows of a query on a database that may be lost; none if it is damaged, because it is then created
+    """Return the rows of a query on a database that may be lost. Empty if it is missing, or damaged: it is then created
     anew.
     """
     if not path.is_file():

@@ -44,7 +44,7 @@ COVERED = 0.95
 
 
 class Point(NamedTuple):
-    """Allocation and fragmentation after a given amount has arrived, all in percent of capacity."""
+    """Allocation and fragmentation after jobs with a given sum of GPUs have arrived, all in percent of capacity."""
 
     arrived_pct: int
     allocated_pct: float

@@ -27,7 +27,7 @@ class WitnessedRuntime(SimulatedRuntime):
     """Simulated work that reports its beginnings and ends to a witness. Some work ends late.
 
     Attributes:
-        lingers: whether some of it ends late, at present.
+        lingers: whether some work ends late, at present.
         is_late: whether present launches were ordered before the node fell silent.
     """
 

@@ -228,7 +228,7 @@ def _watts(milliwatts: int | None) -> float | None:
 
 
 def node_rows(view: View, contacts: Iterable[NodeContact]) -> list[NodeRow]:
-    """Return a row for every node, by name: nodes with an inventory, nodes that should answer, and cordoned nodes."""
+    """Return a row for every node, by name: nodes with an inventory, nodes that should answer, and silent nodes."""
     seen = {contact.node: contact.last_seen_at for contact in contacts}
     names = sorted({*view.nodes, *seen, *view.silences})
     return [_row(view, name, seen.get(name)) for name in names]

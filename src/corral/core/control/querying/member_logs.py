@@ -50,14 +50,14 @@ class MemberLog:
     def read(self, offset: int) -> bytes:
         """Return the next piece from a byte on; b"" if there is none (yet).
 
-        Raises BackendFailed; at once if the node is known not to answer.
+        Raises BackendFailed, at once for a silent node.
         """
         agent = self._agent()
         chunk = None if agent is None else agent.logs.read(self._job_id, self._rank, offset, PIECE_BYTES, self._mark)
         return b"" if chunk is None else base64.b64decode(chunk.data)
 
     def size_bytes(self) -> int:
-        """Return its present length in bytes; 0 if there is no log (yet). Raises as `read` does."""
+        """Return the present length of the log in bytes; 0 if there is no log (yet). Raises as `read` does."""
         agent = self._agent()
         return 0 if agent is None else agent.logs.read(self._job_id, self._rank, 0, 0, self._mark).size_bytes or 0
 
@@ -86,7 +86,7 @@ class MemberLog:
 
     def _agent(self) -> NodeAgent | None:
         """Return the agent of the node that has the log; None if no node has it yet. Raises NodeUnreachable if the node
-        is known not to answer.
+        is silent.
         """
         _, node = self._find()
         if node is None:

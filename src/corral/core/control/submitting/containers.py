@@ -65,10 +65,10 @@ def with_container(submission: Submission, containers: Containers | None) -> Sub
 
 
 def beside_mps(request: Request) -> Request:
-    """Return the request for a container that cannot reach an MPS daemon. A part of a device is then shared by time
-    slices.
+    """Return the request for a container that cannot reach an MPS daemon.
 
-    Raises Refused if the request demands MPS.
+    A part of a device is then shared by time slices, unless the request names another means. Raises Refused if the
+    request demands MPS.
     """
     if request.whole or not request.devices or request.mig_profile is not None:
         return request
@@ -111,7 +111,7 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
             field="gang_size",
         )
     word = submission.checkpoint_signal
-    # Its validity is checked only here: the rest of a submission is checked once it has its container.
+    # This is checked only here: the other parts of a submission are checked once it has its container.
     check_checkpoint(word, submission.checkpoint_grace_s, submission.time_limit_s)
     if word is not None and CheckpointSignal.parse(word).name != "TERM":
         raise Refused(

@@ -276,7 +276,7 @@ def _script_query(submission: Submission) -> FileQuery | None:
 
 
 def _output_directories(submission: Submission) -> tuple[str, ...]:
-    """Return the directories of its output files, without those whose names differ from job to job."""
+    """Return the directories of the job's output files, without those whose names differ from job to job."""
     if submission.output is None and submission.error is None:
         return ()
     named = [posixpath.dirname(pattern) for pattern in (submission.output, submission.error) if pattern is not None]

@@ -15,8 +15,9 @@ NICE_PER_STEP = 100
 def settle_priority(limits: Limits, asked: Submission, caller: Caller) -> tuple[Submission, tuple[str, ...]]:
     """Return the submission with its nice value converted to a priority, and notes for the user.
 
-    The priority is limited to the caller's range, because scripts bring nice values from sites with other ranges.
-    Raises Refused for a priority outside that range.
+    A priority from a nice value is limited to the caller's range, because scripts bring nice values from sites with
+    other ranges. Raises Refused for an explicit priority outside that range, and for a priority together with a nice
+    value.
     """
     if asked.nice is None:
         refuse_priority(limits, asked.priority, caller)

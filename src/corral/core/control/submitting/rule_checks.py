@@ -16,7 +16,7 @@ MAX_RULES = 100
 """The most rules of each kind, expressions of each selector, and values of each expression."""
 
 MAX_WORD_LENGTH = 320
-"""A label of Kubernetes has at most 253 characters, a slash and 63 more."""
+"""The most characters of a word. A label of Kubernetes has at most 253 characters, a slash and 63 more."""
 
 MAX_WEIGHT = 100
 

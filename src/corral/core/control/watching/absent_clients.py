@@ -36,7 +36,7 @@ class AbsentClients:
         ledger.subscribe(self._on_change)
 
     def look(self) -> None:
-        """Run one round: end each job whose client has been absent for ABSENT_S."""
+        """Run one round: end each job whose client has been absent for over ABSENT_S and is still needed."""
         now, jobs = self._clock.monotonic(), self._ledger.view().jobs
         if not self._begun:
             self._begun = True

@@ -214,6 +214,6 @@ def end_of_log(agent: NodeAgent, job: Job, rank: int) -> bytes:
     size = agent.logs.read(job.id, rank, 0, 0, mark).size_bytes
     if not size:
         return b""
-    # One byte more than needed shows whether it begins within a line.
+    # With one byte more than needed, the reader sees whether the piece begins within a line.
     chunk = agent.logs.read(job.id, rank, max(0, size - TAIL_BYTES - 1), TAIL_BYTES + 1, mark)
     return base64.b64decode(chunk.data)

@@ -48,7 +48,7 @@ class Patrol:
 
     @property
     def trouble(self) -> str | None:
-        """The unexpected error of the last round, None after a round without one. Safe on any thread."""
+        """The last unexpected error, None after a successful round. Safe on any thread."""
         return self._trouble
 
     def start(self) -> None:

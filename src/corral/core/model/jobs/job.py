@@ -475,7 +475,7 @@ class JobSpec(JobTerms):
 
     @property
     def takes_input(self) -> bool:
-        """Whether somebody sends input to its program, through a pipe or a terminal."""
+        """Whether somebody sends input to the job's program, through a pipe or a terminal."""
         return self.stdin or self.terminal is not None
 
 
@@ -536,7 +536,7 @@ class Job:
 
     @property
     def evicted(self) -> Eviction | None:
-        """The eviction that ended its last launch to make room for other jobs, None if nothing evicted it."""
+        """The eviction that ended the job's last launch to make room for other jobs, None if nothing evicted it."""
         last = f"{self.id}.{self.launches}"
         return self.eviction if self.eviction is not None and self.eviction.allocation_id == last else None
 

@@ -68,7 +68,7 @@ class Queue:
         policy: the name of the policy that orders it.
         preempts: its first job may stop less urgent jobs; None if neither its own settings nor the site's say so.
         backfill: the name of the rule for jobs behind one that cannot start, if it is not the policy's.
-        spared_s: the run time for which its jobs are not stopped for others, if the policy does not say one.
+        spared_s: the run time for which its jobs are not stopped for others, if the policy names none.
     """
 
     name: str

@@ -33,7 +33,7 @@ class PastRun(NamedTuple):
 
     @property
     def gpu_s(self) -> float:
-        """GPU-seconds that were allocated to it."""
+        """The GPU-seconds that were allocated to the attempt."""
         return self.gpus * max(0.0, self.ended_at - self.created_at)
 
 

@@ -9,7 +9,10 @@ from corral.core.model.view import View
 from corral.core.scheduling.queueing.order import HOUR_S, Rank
 
 HORIZON_S = HOUR_S
-"""Every allocation counts as if it lasted this much longer. Otherwise the first user would get everything at once."""
+"""Every allocation counts as if it lasted this many seconds longer.
+
+Otherwise the first user would get everything at once.
+"""
 
 
 class FairShare:

@@ -101,7 +101,7 @@ class SetAside:
         return state
 
     def _less(self, blocked: BlockedJob, name: str, state: NodeState) -> NodeState:
-        """The state without what the blocked job could use of it; the same object if it could never run there."""
+        """The state without what the blocked job could use; the same object if the job could never run on the node."""
         if (blocked.nodes is not None and name not in blocked.nodes) or not blocked.request.allows_node(name):
             return state
         named = self.capacity.named(name, blocked.request.device_uuids)

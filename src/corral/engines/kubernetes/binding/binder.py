@@ -133,7 +133,7 @@ class Binder:
                         self._guarded(partial(self._admit, [pod]), f"pod {pod.ref}")
 
     def _drained(self) -> list[Change[PodOfOthers] | str]:
-        """Return the changes of at most one second after the first change. They are recorded together."""
+        """Wait at most LOOK_S for a change. Return all changes that have come by then. They are recorded together."""
         found: list[Change[PodOfOthers] | str] = []
         try:
             one = self._news.get(timeout=LOOK_S)

@@ -44,7 +44,7 @@ class Amounts:
         )
 
     def most(self, other: "Amounts") -> "Amounts":
-        """Return the maximum of both, resource by resource."""
+        """Return the larger amount of each resource."""
         return Amounts(
             max(self.cpu_milli, other.cpu_milli),
             max(self.memory_bytes, other.memory_bytes),

@@ -330,7 +330,7 @@ class Cluster:
         return self._calls.stream(call, f"get pods/log {pod}", timeout_s, silence_s)
 
     def read_from_pod(self, pod: str, namespace: str, port: int, path: str, *, timeout_s: float = TIMEOUT_S) -> str:
-        """Return the HTTP answer of a pod at a port of it, through the API server. The right is get on pods/proxy."""
+        """Return the body of a pod's answer to GET, through the API server. Requires the right to get pods/proxy."""
         target = f"{PODS.path(namespace, f'{pod}:{port}', 'proxy')}/{path}"
         answer = self._calls.answered(Call("GET", target), f"get pods/proxy {namespace}/{pod}", timeout_s)
         return answer.body.decode("utf-8", "replace")

@@ -121,7 +121,7 @@ class ExecTalk:
         return bool(self._channels[STDOUT] or self._channels[STDERR])
 
     def status(self) -> Mapping[str, Any] | None:
-        """Return the final status that the API server sent, or None. Raises its error if it refused the command."""
+        """Return the final status from the API server, or None. Raises the server's error if it refused the command."""
         if self._refused is not None:
             raise error_of(Response(self._refused, bytes(self._refusal)), "create pods/exec")
         try:

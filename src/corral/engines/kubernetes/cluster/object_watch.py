@@ -106,7 +106,10 @@ class ObjectWatch:
         return self._failure
 
     def silent_s(self) -> float:
-        """The seconds since the API server last answered about these objects, bookmarks and quiet watches included."""
+        """The seconds since the API server last answered about these objects.
+
+        A bookmark counts as an answer, and so does a watch that ended in order without an event.
+        """
         return time.monotonic() - self._heard_s
 
     def wait_until_synced(self, timeout_s: float) -> None:

@@ -192,7 +192,7 @@ def _holders(
 
 
 def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> DeviceSample:
-    """Return the cluster's facts of a sample, with a reading."""
+    """Return a sample with the cluster's facts of `sample`, and with this reading."""
     used, total = reading.memory_used_mib, reading.memory_total_mib
     return DeviceSample(
         sample.uuid,
@@ -211,7 +211,7 @@ def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> Devi
 
 
 def _unmetered(sample: DeviceSample, now: float) -> DeviceSample:
-    """Return the cluster's facts of a sample, without a reading."""
+    """Return a sample with the cluster's facts of `sample`, without a reading."""
     if not sample.metered:
         return sample
     return DeviceSample(sample.uuid, now, metered=False, pod=sample.pod, illness=sample.illness, counted=True)

@@ -106,7 +106,7 @@ class PodLogs:
         *,
         max_bytes: int,
     ) -> None:
-        """`now` is the server's time."""
+        """`now` returns the server's time (Unix seconds)."""
         self._cluster = cluster
         self._pods = pods
         self._namespace = namespace

@@ -45,7 +45,7 @@ _LABEL_LENGTH = 63
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that one server gives in its cluster. `tag` distinguishes it from other servers and stays with the
+    """The names that one server gives in its cluster. `tag` distinguishes the server from others and belongs to its
     ledger.
     """
 

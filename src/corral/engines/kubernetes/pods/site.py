@@ -87,8 +87,9 @@ class PodSite:
         return container
 
     def tolerations(self, container: Container, request: Request) -> tuple[Toleration, ...]:
-        """Return the tolerations of its template. A job with GPUs also tolerates the taint that keeps other pods off
-        GPU nodes.
+        """Return the tolerations of the container's template.
+
+        A job with GPUs also tolerates the taint that keeps other pods off GPU nodes.
         """
         own = () if container.pod_template is None else self._tolerated(container.pod_template)
         return own if request.devices == 0 else (*own, Toleration(gpu_resource(request.vendor)))

@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from corral.core.model.answers.devices import DeviceRow
-from corral.features.tuner.deployments.deployment import WantedGpus
+from corral.core.model.units import count_of
 
 GpuCounts = Mapping[str, Mapping[str, int]]
 """The number of whole GPUs by node and model."""
 
+_TOLD = 5
+"""The most sizes of nodes in a message."""
 
 WhyNot = Callable[[int], str | None]
 """Returns why a server cannot run on a number of nodes, None if no reason is known."""
@@ -24,21 +25,6 @@ class NodeLayout(NamedTuple):
     model: str | None = None
 
 
-def laid_out(wanted: WantedGpus, devices: Iterable[DeviceRow], why_not: WhyNot) -> WantedGpus:
-    """Return the GPUs to ask for, those of a gang if none of the devices' nodes has so many.
-
-    `devices` are those that meet the conditions. If no gang can have the GPUs either, the request stays as it is.
-    """
-    layout = node_layout(wanted.used, gpu_counts(devices), why_not)
-    if isinstance(layout, str):
-        return wanted._replace(not_over_nodes=layout)
-    if layout.model is None:
-        return wanted
-    each = wanted.request.devices if wanted.exclusive else layout.gpus
-    gang = replace(wanted.request, devices=each, gang_size=layout.members, spread=True, models=(layout.model,))
-    return wanted._replace(request=gang)
-
-
 def node_layout(count: int, there: GpuCounts, why_not: WhyNot) -> NodeLayout | str:
     """Return the layout with the fewest nodes for a server with this number of GPUs, or why none has several nodes.
 
@@ -48,7 +34,7 @@ def node_layout(count: int, there: GpuCounts, why_not: WhyNot) -> NodeLayout | s
     if count <= largest:
         return NodeLayout(1, count)
     reasons = []
-    for members in range(2, count + 1):
+    for members in range(2, min(count, len(there)) + 1):
         model = None if count % members else _model_of_equal_members(members, count // members, there)
         if model is None:
             continue
@@ -76,5 +62,7 @@ def _model_of_equal_members(members: int, gpus: int, there: GpuCounts) -> str | 
 
 
 def _not_enough(count: int, there: GpuCounts) -> str:
-    nodes = ", ".join(f"{name or 'this node'} {sum(models.values())}" for name, models in sorted(there.items()))
-    return f"no equal parts of {count} fit on several nodes with GPUs of one model ({nodes or 'there are no GPUs'})"
+    """Return in words that no gang has so many GPUs, with the largest nodes."""
+    sizes = Counter(sum(models.values()) for models in there.values())
+    nodes = ", ".join(f"{count_of(sizes[size], 'node')} with {size}" for size in sorted(sizes, reverse=True)[:_TOLD])
+    return f"no equal parts of {count} fit on several nodes with GPUs of one model ({nodes or 'no node has a GPU'})"

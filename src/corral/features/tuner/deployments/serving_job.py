@@ -67,7 +67,8 @@ class ServingJob:
         self._name = name
         self._client = client
         self._health = health
-        self._offset = 0
+        self._node = ""
+        self._offsets: dict[str, int] = {}
         self._line = b""
         self._url: str | None = None
         self._attempt: int | None = None
@@ -84,6 +85,8 @@ class ServingJob:
             job = self._client.jobs.get(self._id)
             if job.phase == "RUNNING":
                 self._attempt = job.attempts
+                if job.members[0].node != self._node:
+                    self._node, self._line = job.members[0].node, b""
                 return
             if job.ended:
                 raise self._failed(job)
@@ -171,9 +174,12 @@ class ServingJob:
         return (without_container or job.exit_code in (CANNOT_RUN, NOT_FOUND)) and not self._has_served
 
     def _read_address(self) -> None:
-        """Read the address from the newest matching line of the log: earlier attempts had other addresses."""
-        for block in self._client.jobs.logs_bytes(self._id, offset=self._offset):
-            self._offset += len(block)
+        """Read the address from the newest matching line of the log: earlier attempts had other addresses.
+
+        Each node has a log of the attempts there.
+        """
+        for block in self._client.jobs.logs_bytes(self._id, offset=self._offsets.get(self._node, 0)):
+            self._offsets[self._node] = self._offsets.get(self._node, 0) + len(block)
             *whole, self._line = (self._line + block).split(b"\n")
             for line in whole:
                 self._url = _url_in(line.decode(errors="replace").strip()) or self._url

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from corral.core.model.units import is_whole
+
 if TYPE_CHECKING:
     from corral.features.tuner.engines.inference_engine import InferenceEngine
 
@@ -133,8 +135,8 @@ def why_not_over_nodes(
 
 
 def _size(given: Mapping[str, Any], flag: str) -> int:
-    value = given.get(flag, 1)
-    return value if type(value) is int and value > 0 else 1
+    value = str(given.get(flag, 1))
+    return int(value) if is_whole(value) and int(value) > 0 else 1
 
 
 def _words(words: Sequence[str]) -> str:

@@ -174,7 +174,10 @@ async def _gather(options: argparse.Namespace) -> None:
         missing.discard(rank)
         if not missing:
             all_there.set()
-        await reader.read()
+        try:
+            await reader.read()
+        except asyncio.CancelledError:
+            return  # this server ends
         print(f"member {rank} has gone", file=sys.stderr, flush=True)
         # An exception would end this connection alone.
         os._exit(1)

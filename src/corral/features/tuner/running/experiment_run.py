@@ -25,7 +25,6 @@ from corral.features.tuner.deployments.deployment import (
     NothingDeploys,
     WantedGpus,
 )
-from corral.features.tuner.deployments.node_layout import laid_out
 from corral.features.tuner.engines.candidate_need import CandidateNeed, candidate_need
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
@@ -202,14 +201,9 @@ class ExperimentRun:
         if not task.mode.chooses_gpus:
             return gpus
         why_not = partial(task.mode.why_not_over_nodes, task.config, task.engine, self._row.parameters)
-        found = laid_out(gpus, task.gpus.obtainable, why_not)
-        if found.request.gang_size > 1:
-            log.info(
-                "experiment %d of task %s is a gang on %d nodes",
-                self._row.experiment_id,
-                task.id,
-                found.request.gang_size,
-            )
+        found = task.gpus.on_nodes(gpus, why_not)
+        if (members := found.request.gang_size) > 1:
+            log.info("experiment %d of task %s is a gang on %d nodes", self._row.experiment_id, task.id, members)
         return found
 
     @property

@@ -11,9 +11,11 @@ from typing import Any
 from corral.core.model.answers.devices import DeviceRow
 from corral.core.model.answers.site import NodeRow
 from corral.core.model.devices.model_and_profile_match import model_matches
+from corral.core.model.jobs.job import Request
 from corral.core.model.units import count_of
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import ExperimentFailed, WantedGpus
+from corral.features.tuner.deployments.node_layout import WhyNot, gpu_counts, node_layout
 from corral.features.tuner.engines.candidate_need import CandidateNeed
 from corral.features.tuner.measuring.gpu_records import models_in
 from corral.features.tuner.search.trial import FailedStep
@@ -36,6 +38,7 @@ class TaskGpus:
     ) -> None:
         self._asked = asked
         self._devices = devices
+        self._nodes = nodes
         self.obtainable = obtainable(asked.request, devices, nodes)
         self._lock = threading.Lock()
         self._kept: tuple[str, ...] = ()
@@ -67,9 +70,7 @@ class TaskGpus:
         models = models or self._kept
         request = replace(asked, devices=need.gpus, min_memory_mib=self._memory_mib(need, models))
         if models:
-            alike = {device.node for device in self._devices if _is_alike(device, models)} - {None}
-            nodes = dict.fromkeys((*asked.excluded_nodes, *sorted(node for node in alike if node is not None)))
-            request = replace(request, models=models, excluded_nodes=tuple(nodes))
+            request = self._only(request, models)
         if asked.device_uuids:
             if need.gpus > len(asked.device_uuids):
                 named = count_of(len(asked.device_uuids), "GPU")
@@ -78,6 +79,26 @@ class TaskGpus:
         if self._asked.exclusive:
             request = replace(request, devices=1)
         return WantedGpus(need.gpus, request, self._asked.exclusive, kept=" and ".join(models))
+
+    def on_nodes(self, wanted: WantedGpus, why_not: WhyNot) -> WantedGpus:
+        """Return the GPUs to ask for: those of a gang if no node has so many, and nodes have equal parts of them.
+
+        If there is no such gang either, the request stays as it is, and the reason is kept.
+        """
+        layout = node_layout(wanted.used, gpu_counts(obtainable(wanted.request, self._devices, self._nodes)), why_not)
+        if isinstance(layout, str):
+            return wanted._replace(not_over_nodes=layout)
+        if layout.model is None:
+            return wanted
+        each = wanted.request.devices if wanted.exclusive else layout.gpus
+        gang = replace(wanted.request, devices=each, gang_size=layout.members, spread=True)
+        return wanted._replace(request=self._only(gang, (layout.model,)))
+
+    def _only(self, request: Request, models: tuple[str, ...]) -> Request:
+        """Return the request for these models alone. Nodes with others of similar names are excluded."""
+        alike = {device.node for device in self._devices if _is_alike(device, models)} - {None}
+        nodes = dict.fromkeys((*request.excluded_nodes, *sorted(node for node in alike if node is not None)))
+        return replace(request, models=models, excluded_nodes=tuple(nodes))
 
     def _memory_mib(self, need: CandidateNeed, models: tuple[str, ...]) -> int | None:
         """Return the least memory to ask for, None for any.

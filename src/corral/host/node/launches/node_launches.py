@@ -111,7 +111,7 @@ class NodeLaunches:
                 # A launch that is not known any more was given up while its devices were made ready.
                 known = self._known.get(launch.id)
                 if known is not None:
-                    # Its time limit may have been changed meanwhile.
+                    # The launch's time limit may have been changed meanwhile.
                     self._runtimes[launch.runtime].launch(replace(complete, job=known.job))
         except CorralError as error:
             self._fail(launch, error)

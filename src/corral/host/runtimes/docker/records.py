@@ -33,7 +33,7 @@ _CODE_LIMIT = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class HostUser:
-    """The user that runs a job: numbers of its user and groups on this host."""
+    """The user that runs a job: the numbers of the user and of its groups on this host."""
 
     uid: int
     gid: int

@@ -196,7 +196,7 @@ class ProcessLaunches:
         self._watcher.request(launch_id)
 
     def stop(self, launch_id: str, *, reason: str = "cancelled") -> None:
-        """End the job: SIGTERM to all of it, the grace, SIGKILL. The exit record will have `reason`.
+        """End the job: SIGTERM to all of its processes, after the grace SIGKILL. The exit record will have `reason`.
 
         A launch that is not claimed yet will end, with that reason, before it runs anything. Repeat the call while it
         has not ended: an overdue supervisor is killed together with its job. Raises LaunchError if the request cannot
@@ -226,10 +226,10 @@ class ProcessLaunches:
             raise LaunchError(f"cannot ask launch {launch_id} to stop: {error}") from error
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Let its supervisor end the job after this run time, or now. Repeat the call until it does not raise.
+        """Have the supervisor end the job after this run time, at once if it has passed.
 
-        Does nothing for a launch without a record, and for a launch that has had this limit from the beginning. Raises
-        LaunchError or OSError if it cannot be written down.
+        Repeat the call until it does not raise. Does nothing for a launch without a record, and for a launch that had
+        this limit from the beginning. Raises LaunchError or OSError if the limit cannot be stored.
         """
         records = self._verifier.records(launch_id)
         now_s = records.new_time_limit_s()

@@ -177,8 +177,9 @@ class ProcessRuntime:
             return frozenset()
 
     def lineage(self, launch_id: str) -> Lineage:
-        """Return the marks of its processes: descent from the supervisor, which adopts every orphan of its job, and the
-        cgroup.
+        """Return the marks of a launch's processes: their cgroup, and their descent from the supervisor.
+
+        The supervisor adopts every orphan of its job.
         """
         try:
             supervisor = self._processes.supervisor(launch_id)
@@ -202,7 +203,7 @@ class ProcessRuntime:
 
 
 def _wraps_script(launch: Launch) -> bool:
-    """Return whether it is the member that runs a gang's script, as a child of its main process."""
+    """Return whether the launch is the member that runs a gang's script, as a child of its main process."""
     return launch.members > 1 and launch.job.spec.script and launch.rank == 0
 
 

@@ -281,8 +281,8 @@ class Watcher:
         with self._lock:
             asked_for = launch_id in self._starting or launch_id in self._pidfds
             self._starting.pop(launch_id, None)
-        # If not, an earlier server requested it, and it took its claim after this server had looked for running
-        # launches.
+        # Otherwise an earlier server requested the supervisor, which took its claim after this server had looked for
+        # running launches.
         if asked_for or self._watch_holder(launch_id):
             self._events.append((launch_id, False))
 

@@ -129,7 +129,7 @@ def pids(path: str) -> list[int]:
 
 
 def keep(base: str, groups: Collection[str]) -> None:
-    """Remove the empty groups below `base` except `groups`: those of launches that are over."""
+    """Remove the empty groups below `base` that are not in `groups`: their launches are over."""
     for entry in os.scandir(base):
         if entry.is_dir(follow_symlinks=False) and entry.name not in groups:
             remove(entry.path)

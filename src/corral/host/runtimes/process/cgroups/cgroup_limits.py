@@ -89,7 +89,7 @@ class CgroupLimits:
             cgroup.remove(f"{base}/{group}")
 
     def keep(self, groups: Iterable[str]) -> None:
-        """Remove the empty groups of all jobs except `groups`: those of launches that are over."""
+        """Remove the empty groups of jobs that are not in `groups`: their launches are over."""
         kept = set(groups)
         for base in self._bases():
             cgroup.keep(base, kept)

@@ -96,7 +96,7 @@ def decode_record(path: str, line: bytes, make: Callable[[Any], T]) -> T:
     try:
         return make(decode(line.decode()))
     except Exception as error:
-        # As `untrusted.guarded` without its line in the log: a record that is just being written is normal.
+        # Unlike `untrusted.guarded`, this writes no line in the log: a record that is just being written is normal.
         raise Unreadable(f"{path} makes no sense") from error
 
 
