@@ -100,7 +100,7 @@ def test_each_engine_starts_on_both_nodes_by_its_own_means_and_the_printed_comma
         # The port of the command may be another's here.
         command = shlex.split(shown.replace("--port 8000", "--port 0"))
         assert command[:2] == ["corral", "run"]
-        job_id = box.submit("--env", f"PATH={engines}", *command[2:])
+        job_id = json.loads(box.ok("submit", "--json", *command[2:], PATH=engines))["id"]
         box.until(lambda: "serving toy at port" in box.ok("logs", job_id))
         assert [len(member.devices) for member in client.jobs.get(job_id).members] == [2, 2]
     box.ok("cancel", job_id)

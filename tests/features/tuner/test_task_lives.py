@@ -56,7 +56,7 @@ def test_a_task_ends_with_the_best_parameters_and_its_proof(box: Box) -> None:
     assert best.experiment_id in {row.repeats for row in rows[4:]}
     # Which one that is, a busy machine may decide.
     sequences, ranks = best.parameters["max-num-seqs"], best.parameters["tp"]
-    assert f"serve it: corral run --gpus {ranks} -- " in told
+    assert f"serve it: corral run --gpus {ranks} --gpu-model 'Mock A100' --env " in told
     assert told.rstrip().endswith(f"--max-num-seqs {sequences} --tensor-parallel-size {ranks}")
     assert [row.gpu_info["count"] for row in rows[:4] if row.gpu_info] == [1, 2, 1, 2]
     two = next(row for row in rows if row.gpu_info and row.gpu_info["count"] == 2)

@@ -2041,6 +2041,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks/{task_id}/serving": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Serving
+         * @description Show how to serve the model as the best experiment did, or another one: the command, and the model service.
+         */
+        get: operations["serving_api_v1_tasks__task_id__serving_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tasks/{task_id}/start": {
         parameters: {
             query?: never;
@@ -4824,6 +4844,22 @@ export interface components {
             signal: number | null;
         };
         /**
+         * ModelClaim
+         * @description A PersistentVolumeClaim with a model.
+         *
+         *     Attributes:
+         *         sub_path: the model's directory within the claim; "" is all of it.
+         *         mount_path: where OME's server finds it; KServe's finds it at /mnt/models.
+         */
+        ModelClaim: {
+            /** Mount Path */
+            mount_path: string;
+            /** Name */
+            name: string;
+            /** Sub Path */
+            sub_path: string;
+        };
+        /**
          * NearestRequest
          * @description A request near the one that was made, described for a person.
          */
@@ -5911,6 +5947,83 @@ export interface components {
             user: string;
             /** Version */
             version: string;
+        };
+        /**
+         * ServiceWanted
+         * @description A model service as its user requests it.
+         *
+         *     Attributes:
+         *         model_name: OME's ClusterBaseModel; for KServe a storage URI, or a name where the runtime brings the model.
+         *         parameters: options of the runtime, such as {"tp-size": 2}.
+         *         labels, annotations: those beside Corral's own.
+         *         gpus: the number of GPUs; None takes it from the parameters or the runtime.
+         *         env: variables of the server, beside the runtime's own.
+         *         claim: the claim with its model; KServe takes it in place of the model's address.
+         */
+        ServiceWanted: {
+            /** Annotations */
+            annotations: {
+                [key: string]: string;
+            };
+            claim: components["schemas"]["ModelClaim"] | null;
+            /** Env */
+            env: {
+                [key: string]: string;
+            };
+            /** Gpus */
+            gpus: number | null;
+            /** Labels */
+            labels: {
+                [key: string]: string;
+            };
+            /** Model Name */
+            model_name: string;
+            /** Name */
+            name: string;
+            /** Namespace */
+            namespace: string;
+            /** Parameters */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /** Runtime Name */
+            runtime_name: string;
+        };
+        /**
+         * ServingPlan
+         * @description The way to serve a model as an experiment of a task did.
+         *
+         *     Attributes:
+         *         experiment_id: its number within the task.
+         *         gpus: the GPUs that it had.
+         *         command: the shell command; of variables it has the names alone.
+         *         service: the model service in a cluster; None for a server that was a job.
+         *         env_withheld: the variables of the server, if there are some, are not in the plan: the caller may not see them.
+         */
+        ServingPlan: {
+            /** Command */
+            command: string;
+            deployment_mode: components["schemas"]["DeploymentMode"];
+            /** Env Withheld */
+            env_withheld: boolean;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Gpus */
+            gpus: number;
+            service: components["schemas"]["ServiceWanted"] | null;
+            /** Task Id */
+            task_id: string;
+        };
+        /**
+         * ServingQuery
+         * @description The number of the experiment to serve like; without it the best one.
+         */
+        ServingQuery: {
+            /**
+             * Experiment
+             * @default null
+             */
+            experiment?: number | null;
         };
         /**
          * SilenceList
@@ -10609,6 +10722,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskRow"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    serving_api_v1_tasks__task_id__serving_get: {
+        parameters: {
+            query?: {
+                experiment?: number;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The way to serve a model as an experiment of a task did. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServingPlan"];
                 };
             };
             /** @description The error, and how to correct it. */

@@ -60,6 +60,13 @@ class SummariesQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class ServingQuery:
+    """The number of the experiment to serve like; without it the best one."""
+
+    experiment: Annotated[int | None, Field(least=1, most=MOST_EXPERIMENTS)] = None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskLogQuery:
     """Whether to go on with a log while it grows."""
 

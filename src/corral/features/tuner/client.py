@@ -11,7 +11,7 @@ from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
     from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
-    from corral.features.tuner.finding_answers import TaskEstimate
+    from corral.features.tuner.finding_answers import ServingPlan, TaskEstimate
 
 _ID = "'17'"
 _LINE = b"data: "
@@ -130,6 +130,16 @@ class Experiments:
             # With metrics, a page may hold fewer experiments, because they are large.
             if not rows if metrics else len(rows) < PAGE:
                 return tuple(found)
+
+    def serving(self, task_id: str, experiment: int | None = None) -> "ServingPlan":
+        """How to serve the model as the best experiment did, or the one with this number.
+
+        Raises Conflict if that did not succeed.
+        """
+        from corral.features.tuner.finding_answers import ServingPlan
+
+        number = optional(whole, experiment, "experiment")
+        return from_answer(ServingPlan, self._transport.get(f"{_task(task_id)}/serving", experiment=number))
 
     def of_number(self, task_id: str, number: int) -> "ExperimentRow":
         """The experiment of a task with this number, without its metrics. Raises NotFound."""

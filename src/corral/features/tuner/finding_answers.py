@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corral.features.services.service_wanted import ServiceWanted
 from corral.features.tuner.model.experiment import ExperimentStatus
+from corral.features.tuner.model.tuning_spec import DeploymentMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,27 @@ class TaskFindings:
     figures: tuple[ComparedFigure, ...] = ()
     command: str | None = None
     by_gpu_model: tuple[BestOnModel, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPlan:
+    """The way to serve a model as an experiment of a task did.
+
+    Attributes:
+        experiment_id: its number within the task.
+        gpus: the GPUs that it had.
+        command: the shell command; of variables it has the names alone.
+        service: the model service in a cluster; None for a server that was a job.
+        env_withheld: the variables of the server, if there are some, are not in the plan: the caller may not see them.
+    """
+
+    task_id: str
+    experiment_id: int
+    deployment_mode: DeploymentMode
+    gpus: int
+    command: str
+    service: ServiceWanted | None = None
+    env_withheld: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from corral.clock import Clock
+from corral.config.tuner import TunerSettings
 from corral.core.access.caller import Caller
 from corral.core.control.querying.wall_times import in_wall_time
 from corral.core.model.errors import Conflict, NotFound, Refused
@@ -44,11 +45,12 @@ Change = Callable[[TunerSlice, TuningTask], tuple[Fact, ...]]
 class TaskAccess:
     """The use cases of tasks. Thread-safe. The caller checks the scope of a token before."""
 
-    def __init__(self, ledger: Ledger, experiments: ExperimentTable, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, experiments: ExperimentTable, clock: Clock, site: TunerSettings) -> None:
         self._ledger = ledger
         self._experiments = experiments
         self._clock = clock
         self._bests = TaskBests(experiments)
+        self._site = site
 
     def tasks(self) -> TaskList:
         """Return all tasks, newest first, with the first line of each error message."""
@@ -67,7 +69,7 @@ class TaskAccess:
 
     def create(self, spec: TuningSpec, caller: Caller) -> TaskRow:
         """Record a task; it begins when it is started. Raises Refused, and Conflict if the user has too many."""
-        notes = _checked(spec)
+        notes = _checked(spec, self._site)
         (task_id,) = self._ledger.next_ids(1)
         at = self._clock.now()
         made = TuningTask(task_id, caller.user, spec, at, notes=notes)
@@ -89,7 +91,7 @@ class TaskAccess:
         known = known_task(self._known(), task_id)
         may_change_task(caller, known)
         spec = edit(known.spec)
-        notes = _checked(spec)
+        notes = _checked(spec, self._site)
 
         def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             _must_rest(tuner, task)
@@ -244,13 +246,13 @@ def known_task(tuner: TunerSlice, task_id: str) -> TuningTask:
     return task
 
 
-def _checked(spec: TuningSpec) -> tuple[str, ...]:
+def _checked(spec: TuningSpec, site: TunerSettings) -> tuple[str, ...]:
     """Return remarks on a task for its user. Raises Refused."""
     # The rules of the search are loaded with the first task, so that a server without tasks starts sooner.
     from corral.features.tuner.tasks.task_check import check_task
 
     check_bounds(spec)
-    return check_task(spec)
+    return check_task(spec, site)
 
 
 def _must_rest(tuner: TunerSlice, task: TuningTask) -> None:

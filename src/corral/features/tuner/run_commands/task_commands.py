@@ -2,7 +2,8 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from corral.cli.screen import print_json, room, told, write_lines, write_painted
 from corral.cli.tables.text_table import TextTable
@@ -24,7 +25,6 @@ from corral.features.tuner.tasks.task_report import (
     gain_in_words,
     objective_labels,
     parameters_in_words,
-    serving_command,
 )
 from corral.formatting.times import clock_time
 
@@ -74,10 +74,11 @@ def show(given: commands.TasksShowCommand) -> None:
     """Run `corral tasks show`."""
     with Client() as client:
         detail, rows = client.tasks.get(given.task_id), client.experiments.list(given.task_id, metrics=True)
+        lines = [] if given.json else report_lines(detail, rows, partial(command_of, client))
     if given.json:
         print_json(detail)
     else:
-        write_painted(*report_lines(detail, rows))
+        write_painted(*lines)
 
 
 def logs(given: commands.TasksLogsCommand) -> None:
@@ -145,8 +146,15 @@ def tried_in_words(row: TaskRow) -> str:
     return f"{row.total_experiments}/{'?' if row.planned_experiments is None else row.planned_experiments}"
 
 
-def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> list[str]:
-    """The findings of a task so far, for `write_painted`."""
+def command_of(client: Client, one: ExperimentRow) -> str:
+    """The command that serves the model as an experiment did."""
+    return client.experiments.serving(one.task_id, one.experiment_id).command
+
+
+def report_lines(
+    detail: TaskDetail, experiments: Sequence[ExperimentRow], command: Callable[[ExperimentRow], str]
+) -> list[str]:
+    """The findings of a task so far, for `write_painted`. `command` returns that of `command_of`."""
     row = detail.task
     said = f"{count_of(row.total_experiments, 'experiment')}, {row.successful_experiments} succeeded"
     head = f"task {row.id} ({row.task_name}) is {row.status}: {said} in {format_duration(row.elapsed_time)}"
@@ -157,12 +165,17 @@ def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
     if len(bests) > 1:
         lines += told("no winner: experiments ran on several models of GPU, whose figures do not compare", room())
     for best in bests:
-        lines += _best_lines(detail, experiments, best, apart=len(bests) > 1)
+        lines += _best_lines(detail, experiments, best, command, apart=len(bests) > 1)
     return lines + _front_lines(detail, experiments)
 
 
 def _best_lines(
-    detail: TaskDetail, experiments: Sequence[ExperimentRow], best: BestCombination[ExperimentRow], *, apart: bool
+    detail: TaskDetail,
+    experiments: Sequence[ExperimentRow],
+    best: BestCombination[ExperimentRow],
+    command: Callable[[ExperimentRow], str],
+    *,
+    apart: bool,
 ) -> list[str]:
     """The best combination on one model of GPU; the model is named if there are several (`apart`)."""
     row = mean_of(best.experiments)
@@ -181,7 +194,7 @@ def _best_lines(
         *(f"  {line}" for line in table.lines(indent=2)),
         printable(f"  measured by the load generator {generator}"),
         "",
-        printable(f"serve it: {serving_command(detail, row)}"),
+        printable(f"serve it: {command(row)}"),
     ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
+from corral.config.tuner import TunerSettings
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
 from corral.features.tuner.finding_answers import (
     BestOnModel,
@@ -21,7 +22,8 @@ from corral.features.tuner.tasks.best_combinations import (
     sureness,
 )
 from corral.features.tuner.tasks.parameter_importance import importances
-from corral.features.tuner.tasks.task_report import default_of, figures, gain_in_words, serving_command
+from corral.features.tuner.tasks.serving_plan import serving_command
+from corral.features.tuner.tasks.task_report import default_of, figures, gain_in_words
 
 THROUGHPUT = "mean_total_throughput_per_gpu"
 FRONTS = (("mean_e2e_latency", THROUGHPUT), ("mean_ttft", THROUGHPUT), ("mean_tpot", THROUGHPUT))
@@ -48,7 +50,9 @@ def measured_bests(
     return tuple(found)
 
 
-def findings(detail: TaskDetail, summaries: Sequence[ExperimentSummary], bests: Sequence[MeasuredBest]) -> TaskFindings:
+def findings(
+    detail: TaskDetail, summaries: Sequence[ExperimentSummary], bests: Sequence[MeasuredBest], site: TunerSettings
+) -> TaskFindings:
     """Return the findings. `bests` are those of `measured_bests`."""
     measured = scored(summaries)
     found = TaskFindings(
@@ -56,7 +60,7 @@ def findings(detail: TaskDetail, summaries: Sequence[ExperimentSummary], bests: 
         importances=importances([(one.parameters, one.objective_score or 0.0) for one in measured]),
         fronts=tuple(_front(x, y, summaries) for x, y in FRONTS),
     )
-    told = tuple(_told(detail, one) for one in bests)
+    told = tuple(_told(detail, one, site) for one in bests)
     if len(told) != 1:
         return replace(found, by_gpu_model=told)
     (best,) = told
@@ -73,7 +77,7 @@ def findings(detail: TaskDetail, summaries: Sequence[ExperimentSummary], bests: 
     )
 
 
-def _told(detail: TaskDetail, one: MeasuredBest) -> BestOnModel:
+def _told(detail: TaskDetail, one: MeasuredBest, site: TunerSettings) -> BestOnModel:
     return BestOnModel(
         gpu_model=one.best.gpu_model,
         best_id=one.row.id,
@@ -83,7 +87,7 @@ def _told(detail: TaskDetail, one: MeasuredBest) -> BestOnModel:
         measured_by=tuple(each.id for each in one.best.experiments),
         ties=tuple(each.id for each in one.best.ties),
         figures=tuple(ComparedFigure(*each) for each in figures(one.row, one.default)),
-        command=serving_command(detail, one.row),
+        command=serving_command(detail, one.row, site),
     )
 
 

@@ -3,11 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from corral.core.model.serving.parallelism import world_size
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
-from corral.features.tuner.deployments.modes import MODES
 from corral.features.tuner.engines.inference_engine import engine_of
-from corral.features.tuner.measuring.gpu_records import members_in
 from corral.features.tuner.search.front import not_beaten
 from corral.features.tuner.search.objective import Objective
 from corral.features.tuner.tasks.best_combinations import Tried, combination_of, gpu_model_of, mean_of, scored
@@ -107,16 +104,6 @@ def figures(best: ExperimentRow, default: ExperimentRow | None) -> Iterator[Figu
         if name in ours:
             yield Figure(_LABELS[name], _value(name, ours[name]), _value(name, theirs.get(name)))
     yield Figure("requests answered", _requests(ours), _requests(theirs))
-
-
-def serving_command(detail: TaskDetail, best: ExperimentRow) -> str:
-    """Return the shell command that serves the model with the best parameters."""
-    spec, engine = detail.config, engine_of(detail.config)
-    gpus = world_size(engine.name, best.parameters)
-    members = members_in(best.gpu_info)
-    # A user may have written the record.
-    members = members if gpus % members == 0 else 1
-    return MODES[spec.deployment_mode].serving_command(spec, engine, best.parameters, gpus, members)
 
 
 def _value(name: str, value: float | None) -> str:
