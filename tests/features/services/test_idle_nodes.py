@@ -1,9 +1,11 @@
 """Idle GPUs are counted as users of cluster-wide discovery expect, and the planner's ranking finds the best node."""
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
+from corral.cli.reading import read_options
 from corral.core.model.errors import Refused
 from corral.core.model.placing.placement_rules import IdleFirst
 from corral.engines.kubernetes.cluster.node_facts import read_node
@@ -11,9 +13,11 @@ from corral.engines.kubernetes.cluster.watch_state import Change
 from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingsFound
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 from corral.features.services.cluster_view import ClusterView
+from corral.features.services.commands import SelectionOptions
 from corral.features.services.idle_nodes import NodeGpuSummary, gpu_statuses, summaries
 from corral.features.services.node_choice import best_node
-from corral.features.services.selection import Fallback, NodeSelection, selection_of
+from corral.features.services.run_commands import selection_given
+from corral.features.services.selection import Fallback, NodeSelection, command_words, selection_of
 from corral.features.services.service_rules import ServiceShape, service_request
 from corral.features.services.watched_gpus import ClusterSeen
 from tests.engines.kubernetes import manifests
@@ -223,3 +227,23 @@ def test_an_option_that_makes_no_sense_is_refused(options: dict[str, Any], words
 def test_options_are_the_same_values_whoever_writes_them() -> None:
     written = {"fallback": "pin", "prefer_nodes": ["a"], "memory_threshold": 40}
     assert selection_of(written) == NodeSelection(fallback=Fallback.PIN, prefer_nodes=("a",), memory_threshold=40)
+
+
+def test_the_command_has_every_option_and_means_the_same_by_it() -> None:
+    everything = {
+        "affinity": "required",
+        "fallback": "pin",
+        "utilization_threshold": 20.5,
+        "memory_threshold": 40,
+        "prefer_nodes": ["a", "b"],
+        "prefer_labels": {"zone": "x"},
+        "whole_nodes_last": True,
+        "count_hosts": True,
+        "window_s": 3600,
+        "prometheus_url": "http://prometheus:9090",
+        "exec_nvidia_smi": True,
+    }
+    selection = selection_of(everything)
+    assert everything.keys() == {one.name for one in fields(NodeSelection)}
+    assert selection_given(read_options(SelectionOptions, command_words(selection))) == selection
+    assert command_words(NodeSelection()) == []

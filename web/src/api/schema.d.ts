@@ -3630,6 +3630,12 @@ export interface components {
             rows: components["schemas"]["FairShareRow"][];
         };
         /**
+         * Fallback
+         * @description The choice if no node has enough idle GPUs: Kubernetes decides, or the node of lowest utilisation is taken.
+         * @enum {string}
+         */
+        Fallback: "kubernetes" | "pin";
+        /**
          * GiveUp
          * @description Delete all MIG slices of a device; with `apply` false, only show what would be done.
          */
@@ -3831,6 +3837,34 @@ export interface components {
             share_milli: number;
             /** User */
             user: string;
+        };
+        /**
+         * IdleFirst
+         * @description A ranking: of the nodes with enough idle devices that with the most comes first, then the least used one.
+         *
+         *     A device is idle if nothing has it, and if its use is below both thresholds, in percent. A node whose free devices
+         *     have no readings has as many idle ones as free ones. If no node has enough, the ranking of the queue decides.
+         *
+         *     Attributes:
+         *         keeps_whole: nodes in use come before those that are free as a whole, if the job leaves a part of these. Among
+         *             equals that with the fewest idle devices comes first.
+         */
+        IdleFirst: {
+            /**
+             * Keeps Whole
+             * @default false
+             */
+            keeps_whole?: boolean;
+            /**
+             * Memory Pct
+             * @default 50
+             */
+            memory_pct?: number;
+            /**
+             * Utilization Pct
+             * @default 30
+             */
+            utilization_pct?: number;
         };
         /**
          * InputProgress
@@ -4767,6 +4801,12 @@ export interface components {
             user?: string | null;
         };
         /**
+         * NodeAffinity
+         * @description Whether Kubernetes should put a service on the chosen node, must, or chooses by itself.
+         * @enum {string}
+         */
+        NodeAffinity: "preferred" | "required" | "any";
+        /**
          * NodeList
          * @description Nodes by name.
          */
@@ -4807,6 +4847,72 @@ export interface components {
             reason: string | null;
             /** State */
             state: string;
+        };
+        /**
+         * NodeSelection
+         * @description How the node of a service is chosen.
+         *
+         *     Attributes:
+         *         affinity: "any" chooses no node.
+         *         fallback: the choice if no node has enough idle GPUs.
+         *         utilization_threshold, memory_threshold: percent; a GPU at or over one of them is not idle.
+         *         prefer_nodes: names of nodes that come first, if they have enough idle GPUs.
+         *         prefer_labels: labels of nodes that come first; nodes with more of them come before others.
+         *         whole_nodes_last: whether a service that needs a part of a node goes to one in use rather than to a free one.
+         *         count_hosts: whether the node must also have room for the CPUs, the memory and the pod.
+         *         window_s: the seconds over which the use of a GPU is averaged, by Prometheus; 0 is its last reading.
+         *         prometheus_url: a Prometheus that scrapes dcgm-exporter; None is that of CORRAL_PROMETHEUS_URL, if it is set.
+         *         exec_nvidia_smi: whether nvidia-smi is run in pods whose GPUs have no other readings.
+         */
+        NodeSelection: {
+            /** @default preferred */
+            affinity?: components["schemas"]["NodeAffinity"];
+            /**
+             * Count Hosts
+             * @default false
+             */
+            count_hosts?: boolean;
+            /**
+             * Exec Nvidia Smi
+             * @default false
+             */
+            exec_nvidia_smi?: boolean;
+            /** @default kubernetes */
+            fallback?: components["schemas"]["Fallback"];
+            /**
+             * Memory Threshold
+             * @default 50
+             */
+            memory_threshold?: number;
+            /** Prefer Labels */
+            prefer_labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Prefer Nodes
+             * @default []
+             */
+            prefer_nodes?: string[];
+            /**
+             * Prometheus Url
+             * @default null
+             */
+            prometheus_url?: string | null;
+            /**
+             * Utilization Threshold
+             * @default 30
+             */
+            utilization_threshold?: number;
+            /**
+             * Whole Nodes Last
+             * @default false
+             */
+            whole_nodes_last?: boolean;
+            /**
+             * Window S
+             * @default 0
+             */
+            window_s?: number;
         };
         /**
          * NotifyOn
@@ -4896,6 +5002,7 @@ export interface components {
          *         apart: no job on its node may match any of these, nor any job that comes later.
          *         preferred_neighbours: like `preferred_nodes`, but by the jobs on the node.
          *         spread: how evenly jobs are to be spread over nodes.
+         *         idle_first: the ranking of nodes by their idle devices; None leaves it to the queue.
          */
         PlacementRules: {
             /**
@@ -4903,6 +5010,8 @@ export interface components {
              * @default []
              */
             apart?: components["schemas"]["LabelExpression"][][];
+            /** @default null */
+            idle_first?: components["schemas"]["IdleFirst"] | null;
             /**
              * Near
              * @default []
@@ -5707,7 +5816,8 @@ export interface components {
          *     `cluster` is the name of the site (`cluster.name`), None if its settings have none. `obstacle` is the reason why
          *     no job at all can start now (a full disk), None if there is none. `alerts` counts the firing alerts by severity,
          *     without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the server's session keyring
-         *     (a filter of system calls), None where each has one of its own.
+         *     (a filter of system calls), None where each has one of its own. `pod_scheduler` is the scheduler name of the pods of
+         *     others that it binds now in the Kubernetes cluster `cluster_uid`; both are None if it binds none.
          */
         ServerInfo: {
             /** Alerts */
@@ -5716,6 +5826,8 @@ export interface components {
             };
             /** Cluster */
             cluster: string | null;
+            /** Cluster Uid */
+            cluster_uid: string | null;
             /** Cuda Version */
             cuda_version: string | null;
             /** Devices */
@@ -5734,6 +5846,8 @@ export interface components {
             obstacle: string | null;
             /** Pid */
             pid: number | null;
+            /** Pod Scheduler */
+            pod_scheduler: string | null;
             /** Source */
             source: string;
             /** Started At */
@@ -6370,6 +6484,7 @@ export interface components {
          *             "high": 64}.
          *         parallel_config, quant_config: the values to try, under the names that autotuners use.
          *         optimization, slo: the search, its objective, and its conditions.
+         *         gpu_selection: how the nodes of model services on Kubernetes are chosen.
          *         storage, clusterbasemodel_config, clusterservingruntime_config: for model services on Kubernetes.
          *         max_parallel: the most experiments at a time, if there are GPUs.
          *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
@@ -6406,6 +6521,22 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /**
+             * @default {
+             *       "affinity": "preferred",
+             *       "count_hosts": false,
+             *       "exec_nvidia_smi": false,
+             *       "fallback": "kubernetes",
+             *       "memory_threshold": 50,
+             *       "prefer_labels": {},
+             *       "prefer_nodes": [],
+             *       "prometheus_url": null,
+             *       "utilization_threshold": 30,
+             *       "whole_nodes_last": false,
+             *       "window_s": 0
+             *     }
+             */
+            gpu_selection?: components["schemas"]["NodeSelection"];
             /**
              * Gpu Wait Timeout S
              * @default null

@@ -77,6 +77,10 @@ class DeployCommand(
     namespace: str | None = text(
         "--namespace", "-n", metavar="N", help="Namespace of the service; default: that of the context."
     )
+    queue: str | None = text(
+        "--queue", metavar="Q", help="Queue of its job, if a server of Corral binds pods of this cluster."
+    )
+    project: str | None = text("--project", metavar="P", help="Project of that job.")
     dry_run: bool = flag("--dry-run", help="Print the objects, and create nothing.")
     detach: bool = flag("--detach", "-d", help="Do not wait until it is ready.")
     timeout: int = whole("--timeout", metavar="SECONDS", help="Longest wait.", default=1800)

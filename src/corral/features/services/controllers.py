@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 from uuid import uuid4
 
+from corral.client import Client
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import AlreadyExists, MissingRight, NoSuchObject, ObjectChanged
@@ -24,9 +25,10 @@ from corral.features.services.manifests import (
 )
 from corral.features.services.node_choice import NodeChoice, NodeWanted, choose_node
 from corral.features.services.parameters import asked_gpus, runtime_arguments
+from corral.features.services.planned_by_server import placed_by_planner, pod_scheduler
 from corral.features.services.prerequisites import Prerequisites, find_prerequisites
 from corral.features.services.selection import USUAL, NodeAffinity, NodeSelection, selection_of
-from corral.features.services.selection_words import created_line, selection_block
+from corral.features.services.selection_words import created_line, queued_block, selection_block
 from corral.features.services.service_kinds import KSERVE, OME, ServiceKind
 from corral.features.services.service_rules import ServiceShape, preferences_of, service_request
 from corral.features.services.service_status import ServiceState, state_of
@@ -54,6 +56,7 @@ class ServiceController:
         cluster: the cluster; None for that of the usual kubeconfig.
         sources: the sources of readings beside dcgm-exporter; None are those of each selection.
         say: prints a line for the user.
+        client: of a server of Corral. If it binds pods of this cluster, services become its jobs.
     """
 
     kind: ClassVar[ServiceKind]
@@ -64,11 +67,13 @@ class ServiceController:
         *,
         sources: ReadingSources | None = None,
         say: Callable[[str], object] = print,
+        client: Client | None = None,
     ) -> None:
         self._cluster = cluster or Cluster.connect()
         self._sources = sources
         self._holds = HoldStore(self._cluster)
         self._say = say
+        self._client = client
 
     def __enter__(self) -> Self:
         return self
@@ -126,20 +131,15 @@ class ServiceController:
         self._check(wanted)
         found = find_prerequisites(self._cluster, self.kind, wanted)
         self.kind.manifest(wanted, found.runtime, KUBERNETES_DECIDES)  # refused before anything is held
-        choice = None
-        if selection.affinity is not NodeAffinity.ANY:
-            choice = self._choose(wanted, found, selection, hold=not dry_run)
-        for remark in (*found.remarks, *(choice.remarks if choice is not None else ())):
-            self._say(f"Note: {remark}")
-        wish = choice.wish(required=selection.affinity is NodeAffinity.REQUIRED) if choice is not None else None
-        placing = PodPlacing(wish, preferences_of(selection))
-        with self._released_if_refused(self._key(wanted), holds=wish is not None and not dry_run):
+        chooses = selection.affinity is not NodeAffinity.ANY
+        placing = PodPlacing(preferences=preferences_of(selection))
+        if chooses:
+            placing = self._placing(wanted, found, selection, hold=not dry_run)
+        node = None if placing.wish is None else placing.wish.node_name
+        with self._released_if_refused(self._key(wanted), holds=node is not None and not dry_run):
             made = self._create(wanted, self.kind.manifest(wanted, found.runtime, placing), dry_run=dry_run)
         if not dry_run:
-            self._say(
-                ("\n" if choice is not None else "")
-                + created_line(wanted.name, wanted.namespace, wish.node_name if wish is not None else None)
-            )
+            self._say(("\n" if chooses else "") + created_line(wanted.name, wanted.namespace, node))
         return made
 
     def wait_for_ready(
@@ -259,6 +259,25 @@ class ServiceController:
             f"there is a service {wanted.name} in namespace {wanted.namespace} already; take another name, or first:"
             f" corral undeploy {wanted.name} --namespace {wanted.namespace}"
         )
+
+    def _placing(
+        self, wanted: ServiceWanted, found: Prerequisites, selection: NodeSelection, *, hold: bool
+    ) -> PodPlacing:
+        """Return where its pods are to run: as a server's planner will say, else on the node that is chosen now."""
+        scheduler = pod_scheduler(self._client, self._cluster)
+        if scheduler is None:
+            choice = self._choose(wanted, found, selection, hold=hold)
+            self._remark(*found.remarks, *choice.remarks)
+            return PodPlacing(
+                choice.wish(required=selection.affinity is NodeAffinity.REQUIRED), preferences_of(selection)
+            )
+        self._say(queued_block(wanted.asked_gpus or 1, f"{wanted.namespace}/{wanted.name}"))
+        self._remark(*found.remarks)
+        return placed_by_planner(wanted, selection, scheduler)
+
+    def _remark(self, *remarks: str) -> None:
+        for remark in remarks:
+            self._say(f"Note: {remark}")
 
     def _choose(
         self, wanted: ServiceWanted, found: Prerequisites, selection: NodeSelection, *, hold: bool

@@ -47,6 +47,7 @@ class ServiceWanted:
         labels, annotations: those beside Corral's own.
         gpus: the number of GPUs; None takes it from the parameters or the runtime.
         env: variables of the server, beside the runtime's own.
+        queue, project: those of the service's job; None is the default. They matter where a server binds its pods.
         claim: the claim with its model; KServe takes it in place of the model's address, and mounts it at /mnt/models.
     """
 
@@ -60,6 +61,8 @@ class ServiceWanted:
     gpus: int | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     claim: ModelClaim | None = None
+    queue: str | None = None
+    project: str | None = None
 
     @property
     def asked_gpus(self) -> int | None:

@@ -7,6 +7,7 @@ from corral.core.model.errors import Forbidden, NotFound, Refused
 from corral.features.services import commands
 
 if TYPE_CHECKING:
+    from corral.client import Client
     from corral.engines.kubernetes.cluster.client import Cluster
     from corral.features.services.controllers import ServiceController
     from corral.features.services.deployed_services import DeployedService
@@ -21,11 +22,17 @@ def deploy(given: commands.DeployCommand) -> None:
     from corral.features.services.service_kinds import kind_via
 
     kind = kind_via(given.via)
-    selection = _selection(given.flags)
+    selection = selection_given(given.flags)
     cluster = _connected(given.kubeconfig, given.context, given.namespace)
-    controller = CONTROLLERS[kind.via](cluster, say=_say_lines if given.dry_run else _print)
+    controller = CONTROLLERS[kind.via](cluster, say=_say_lines if given.dry_run else _print, client=_server())
     wanted = ServiceWanted(
-        given.name, cluster.namespace, given.model, given.runtime, parameters_from(given.param or [])
+        given.name,
+        cluster.namespace,
+        given.model,
+        given.runtime,
+        parameters_from(given.param or []),
+        queue=given.queue,
+        project=given.project,
     )
     made = controller.deploy(wanted, selection, dry_run=given.dry_run)
     if given.dry_run:
@@ -77,7 +84,21 @@ def undeploy(given: commands.UndeployCommand) -> None:
     write_lines(f"Removed InferenceService '{given.name}' in namespace '{cluster.namespace}'")
 
 
-def _selection(given: commands.SelectionOptions) -> "NodeSelection":
+def _server() -> "Client | None":
+    """The server of this user's commands; None if none answers."""
+    from corral.client import Client
+    from corral.client.connecting.transport import NoServer
+
+    client = Client()
+    try:
+        client.server()
+    except NoServer:
+        return None
+    return client
+
+
+def selection_given(given: commands.SelectionOptions) -> "NodeSelection":
+    """Return the selection that these options mean. Raises Refused."""
     from corral.core.model.units import parse_duration_s
     from corral.features.services.selection import selection_of
 

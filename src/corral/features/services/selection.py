@@ -78,3 +78,37 @@ def check_selection(selection: NodeSelection, field: str = "") -> None:
         value = getattr(selection, name)
         if not 0 <= value <= most:
             raise Refused(f"{field}{name} must be from 0 to {most:g}, not {value:g}", field=f"{field}{name}")
+
+
+def command_words(selection: NodeSelection) -> list[str]:
+    """Return the options of `corral deploy` that mean the same selection; [] for the usual one."""
+    words: list[str] = []
+    for name, flag in _FLAGS.items():
+        value = getattr(selection, name)
+        if value == getattr(USUAL, name):
+            continue
+        if value is True:
+            words.append(flag)
+        elif isinstance(value, Mapping):
+            words += [word for key, label in value.items() for word in (flag, f"{key}={label}")]
+        elif isinstance(value, tuple):
+            words += [word for one in value for word in (flag, one)]
+        else:
+            unit = "s" if name.endswith("_s") else ""
+            words += [flag, f"{value:g}{unit}" if isinstance(value, int | float) else str(value)]
+    return words
+
+
+_FLAGS = {
+    "affinity": "--node",
+    "fallback": "--fallback",
+    "utilization_threshold": "--utilization-threshold",
+    "memory_threshold": "--memory-threshold",
+    "prefer_nodes": "--prefer-node",
+    "prefer_labels": "--prefer",
+    "whole_nodes_last": "--whole-nodes-last",
+    "count_hosts": "--count-hosts",
+    "window_s": "--window",
+    "prometheus_url": "--prometheus",
+    "exec_nvidia_smi": "--exec-nvidia-smi",
+}

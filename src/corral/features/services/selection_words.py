@@ -23,6 +23,13 @@ def selection_block(required_gpus: int, chosen: NodeGpuSummary | None, why_none:
     return "\n".join([*lines, END])
 
 
+def queued_block(required_gpus: int, job: str) -> str:
+    """Return the printed block where a server's planner chooses; `job` is the name of the service's job."""
+    lines = [TITLE, f"Looking for node with {required_gpus} idle GPU(s)..."]
+    lines += [f"The planner of Corral's server chooses it, for the job {job}: corral ps, corral why"]
+    return "\n".join([*lines, END])
+
+
 def created_line(service: str, namespace: str, node_name: str | None) -> str:
     """The line after the block, once the service is created."""
     where = f" on node '{node_name}'" if node_name else ""

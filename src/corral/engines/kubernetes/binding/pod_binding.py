@@ -67,6 +67,11 @@ class PodBinding:
         self._lease.begin()
 
     @property
+    def scheduler(self) -> str:
+        """The `schedulerName` of the pods that it binds."""
+        return self._lease.scheduler
+
+    @property
     def why_not(self) -> str | None:
         """Why this server binds no pods of others now, and the remedy; None if it binds them."""
         return self._lacking or self._lease.why_not

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
 from corral.features.history.answers import JobGpuHistory
+from corral.features.services.selection import NodeSelection, command_words
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     Deployed,
@@ -89,9 +90,9 @@ class ModelService:
     def noted(self) -> Mapping[str, str]:
         return {"service_name": self._name}
 
-    def make(self, wanted: "ServiceWanted") -> None:
+    def make(self, wanted: "ServiceWanted", selection: NodeSelection) -> None:
         """Create the service. Raises as the controller does."""
-        self._controller.deploy(wanted)
+        self._controller.deploy(wanted, selection)
 
     def is_of(self, mark: str) -> bool:
         """Return whether a service of this name exists that was created with this mark."""
@@ -272,11 +273,13 @@ class ModelServiceMode:
             gpus=gpus,
             env={key: value for key, value in spec.env.items() if key != _KUBECONFIG},
             claim=claim,
+            queue=spec.queue,
+            project=spec.project,
         )
         try:
             service = self._service(task, row)
             try:
-                service.make(wanted)
+                service.make(wanted, spec.gpu_selection)
             except CorralError:
                 service.close()
                 raise
@@ -299,6 +302,7 @@ class ModelServiceMode:
         words += ["--model", model, "--runtime", spec.base_runtime]
         for name, value in engine.options(parameters).items():
             words += ["--param", name if value is True else f"{name}={value}"]
+        words += command_words(spec.gpu_selection)
         return shell_line(words)
 
     def _service(self, task: Deployed, row: ExperimentRow) -> ModelService:
@@ -309,7 +313,7 @@ class ModelServiceMode:
 
         named = {_KUBECONFIG: task.spec.env[_KUBECONFIG]} if _KUBECONFIG in task.spec.env else {}
         cluster = Cluster(find_access(environ={**os.environ, **named}))
-        controller = CONTROLLERS[self._via](cluster, say=lambda text: log.info("%s", text))
+        controller = CONTROLLERS[self._via](cluster, say=lambda text: log.info("%s", text), client=task.client)
         return ModelService(cluster, controller, _name_of(task.spec, row.experiment_id), task)
 
 
