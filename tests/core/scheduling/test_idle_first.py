@@ -17,7 +17,6 @@ from corral.core.model.view import View
 from corral.core.scheduling.planner import Planner
 from tests.core.scheduling.lab import T0, box, job, started, submitted, view_of
 
-
 USUAL = IdleFirst()
 
 

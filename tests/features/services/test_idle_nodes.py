@@ -15,10 +15,11 @@ from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 from corral.features.services.cluster_view import ClusterView
 from corral.features.services.commands import SelectionOptions
 from corral.features.services.idle_nodes import NodeGpuSummary, gpu_statuses, summaries
-from corral.features.services.node_choice import best_node
+from corral.features.services.manifests import ServiceShape
+from corral.features.services.node_choice import best_nodes
 from corral.features.services.run_commands import selection_given
 from corral.features.services.selection import Fallback, NodeSelection, command_words, selection_of
-from corral.features.services.service_rules import ServiceShape, service_request
+from corral.features.services.service_rules import service_request
 from corral.features.services.watched_gpus import ClusterSeen
 from tests.engines.kubernetes import manifests
 
@@ -73,7 +74,8 @@ class Cluster:
     def best(self, need: int = 1, rules: Any = None, **options: Any) -> str | None:
         selection = selection_of(options)
         request = service_request(ServiceShape(need), rules or {}, selection)
-        return best_node(ClusterSeen(self.view, list), self.view.draft(), request, selection.fallback)
+        found = best_nodes(ClusterSeen(self.view, list), self.view.draft(), request, selection.fallback)
+        return next(iter(found), None)
 
 
 def test_a_gpu_at_a_threshold_is_not_idle() -> None:

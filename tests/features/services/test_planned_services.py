@@ -1,6 +1,7 @@
 """Where a server binds pods of the cluster, a model service is a job of its: planned, held, shown and counted."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,33 @@ def test_a_quota_counts_services_and_the_preferences_of_their_users_count(site: 
         server.eventually(lambda: node_of(site, "chat") == liked, "it is bound to the node that its user prefers")
         deployed(controller, site, "code", 2)
         server.eventually(lambda: "3 GPUs" in server.corral("why", "2"), "the next one waits for its quota")
+
+
+def test_a_leader_and_its_worker_are_one_job_that_starts_as_a_whole(site: Site, server: Server) -> None:
+    nodes = [site.node("a"), site.node("b", gpus=4)]
+    site.ready_on(*nodes)
+    part = {"runner": {"name": "ome-container", "image": "example.test/server:1"}}
+    spec = {"engineConfig": {"leader": part, "worker": {"size": 1, **part}}}
+    runtimes = KINDS["ome"].runtimes[0]
+    site.cluster.create(runtimes, {"metadata": {"name": f"over-{site.tag}"}, "spec": spec})
+    with Client(server.home) as client:
+        controller = CONTROLLERS["ome"](site.cluster, say=site.said.append, client=client)
+        made = controller.deploy(replace(wanted(site, "chat", 16), runtime_name=f"over-{site.tag}"))
+        engine = made["spec"]["engine"]
+        for role in ("leader", "worker"):
+            one = pod(f"chat-{role}", site.namespace, gpus=8, nodeSelector={"site": site.tag})
+            one["spec"]["schedulerName"] = engine[role]["schedulerName"]
+            one["metadata"]["annotations"] = engine["annotations"]
+            site.cluster.create(PODS, one)
+        server.eventually(lambda: "waits" in server.corral("why", "1"), "it waits for two nodes with 8 GPUs")
+        (job,) = client.jobs.list()
+        assert (job.name, job.gpus) == (f"{site.namespace}/chat", 16)
+        second = site.node("c")
+        server.eventually(lambda: "STARTING" in server.corral("ps"), "it starts once there are two")
+    places = [
+        site.cluster.get(PODS, f"chat-{role}", site.namespace)["spec"].get("nodeName") for role in ("leader", "worker")
+    ]
+    assert sorted(places) == sorted([nodes[0], second])
 
 
 def test_what_a_server_of_another_cluster_binds_is_no_reason_to_name_its_scheduler(site: Site, server: Server) -> None:

@@ -22,6 +22,7 @@ from corral.features.services.manifests import (
     PodPlacing,
     ServiceWanted,
     checked_name,
+    service_shape,
 )
 from corral.features.services.node_choice import NodeChoice, NodeWanted, choose_node
 from corral.features.services.parameters import asked_gpus, runtime_arguments
@@ -30,7 +31,7 @@ from corral.features.services.prerequisites import Prerequisites, find_prerequis
 from corral.features.services.selection import USUAL, NodeAffinity, NodeSelection, selection_of
 from corral.features.services.selection_words import created_line, queued_block, selection_block
 from corral.features.services.service_kinds import KSERVE, OME, ServiceKind
-from corral.features.services.service_rules import ServiceShape, preferences_of, service_request
+from corral.features.services.service_rules import preferences_of, service_request
 from corral.features.services.service_status import ServiceState, state_of
 from corral.features.services.watched_gpus import list_cluster, reading_sources
 
@@ -271,9 +272,10 @@ class ServiceController:
             return PodPlacing(
                 choice.wish(required=selection.affinity is NodeAffinity.REQUIRED), preferences_of(selection)
             )
-        self._say(queued_block(wanted.asked_gpus or 1, f"{wanted.namespace}/{wanted.name}"))
+        shape = service_shape(wanted.asked_gpus, found.rules)
+        self._say(queued_block(shape.gpus, f"{wanted.namespace}/{wanted.name}"))
         self._remark(*found.remarks)
-        return placed_by_planner(wanted, selection, scheduler)
+        return placed_by_planner(wanted, selection, scheduler, shape)
 
     def _remark(self, *remarks: str) -> None:
         for remark in remarks:
@@ -282,16 +284,16 @@ class ServiceController:
     def _choose(
         self, wanted: ServiceWanted, found: Prerequisites, selection: NodeSelection, *, hold: bool
     ) -> NodeChoice:
-        gpus = wanted.asked_gpus or 1
+        shape = service_shape(wanted.asked_gpus, found.rules)
         sources = self._sources or reading_sources(selection)
         try:
-            request = service_request(ServiceShape(gpus), found.rules, selection, found.ready_nodes)
+            request = service_request(shape, found.rules, selection, found.ready_nodes)
             seen = list_cluster(self._cluster, sources, hosts=selection.count_hosts)
             node = NodeWanted(self._key(wanted), request, found.ready_nodes, selection.fallback)
             choice = choose_node(seen, self._holds, node, hold=hold)
         except (MissingRight, Refused) as error:
             choice = NodeChoice(None, why_none=str(error))
-        self._say(selection_block(gpus, choice.summary, choice.why_none))
+        self._say(selection_block(shape.gpus, choice.summary, choice.why_none, choice.beside))
         if choice.summary is None and selection.affinity is NodeAffinity.REQUIRED:
             raise Conflict(f"no node can be required for {wanted.name}: {choice.why_none}")
         return choice

@@ -11,14 +11,15 @@ from corral.core.model.errors import Refused
 from corral.core.model.placing.placement_rules import IdleFirst
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.features.services.idle_nodes import GpuStatus, NodeGpuSummary, gpu_statuses, summaries
-from corral.features.services.node_choice import best_node
+from corral.features.services.manifests import ServiceShape
+from corral.features.services.node_choice import best_nodes
 from corral.features.services.selection import (
     MEMORY_THRESHOLD,
     USUAL,
     UTILIZATION_THRESHOLD,
     selection_of,
 )
-from corral.features.services.service_rules import ServiceShape, service_request
+from corral.features.services.service_rules import service_request
 from corral.features.services.watched_gpus import ClusterSeen, WatchedGpus, reading_sources
 
 _starting = threading.Lock()
@@ -60,9 +61,10 @@ def find_best_node_for_deployment(
     thresholds = {"utilization_threshold": utilization_threshold, "memory_threshold": memory_threshold}
     selection = selection_of({**thresholds, **options})
     request = service_request(ServiceShape(required_gpus), {}, selection)
-    return (watched or _of_usual_cluster()).ask(
-        lambda seen: best_node(seen, seen.view.draft(), request, selection.fallback)
+    found = (watched or _of_usual_cluster()).ask(
+        lambda seen: best_nodes(seen, seen.view.draft(), request, selection.fallback)
     )
+    return next(iter(found), None)
 
 
 select_best_node = find_best_node_for_deployment

@@ -1,10 +1,18 @@
 """Services whose pods are bound by a server of Corral: its planner chooses their nodes, and they are a job there."""
 
 from corral.client import Client
-from corral.engines.kubernetes.binding.pod_ask import IDLE_FIRST, NAME, PROJECT, QUEUE, WHOLE_NODES_LAST
+from corral.engines.kubernetes.binding.pod_ask import (
+    GANG,
+    GANG_SIZE,
+    IDLE_FIRST,
+    NAME,
+    PROJECT,
+    QUEUE,
+    WHOLE_NODES_LAST,
+)
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.cluster_uid import cluster_uid
-from corral.features.services.manifests import PodPlacing, ServiceWanted
+from corral.features.services.manifests import PodPlacing, ServiceShape, ServiceWanted
 from corral.features.services.selection import NodeSelection
 from corral.features.services.service_rules import preferences_of
 
@@ -22,12 +30,16 @@ def pod_scheduler(client: Client | None, cluster: Cluster) -> str | None:
     return info.pod_scheduler
 
 
-def placed_by_planner(wanted: ServiceWanted, selection: NodeSelection, scheduler: str) -> PodPlacing:
+def placed_by_planner(
+    wanted: ServiceWanted, selection: NodeSelection, scheduler: str, shape: ServiceShape
+) -> PodPlacing:
     """Return what the pods of a service say so that they become one job of the server, ranked as its selection says."""
     ranking = f"{selection.utilization_threshold:g},{selection.memory_threshold:g}"
     if selection.whole_nodes_last:
         ranking += f",{WHOLE_NODES_LAST}"
     noted = {NAME: wanted.name, IDLE_FIRST: ranking, QUEUE: wanted.queue, PROJECT: wanted.project}
+    if shape.pods > 1:
+        noted |= {GANG: wanted.name, GANG_SIZE: str(shape.pods)}
     return PodPlacing(
         None, preferences_of(selection), scheduler, {name: text for name, text in noted.items() if text is not None}
     )
