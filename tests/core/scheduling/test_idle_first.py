@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from corral.core.model.devices.device import DeviceCondition, LastUse, Node
 from corral.core.model.fact import ConditionObserved, Delta, NodeObserved
 from corral.core.model.jobs.job import Job
@@ -92,3 +95,33 @@ def test_a_planner_that_was_advanced_decides_as_a_new_one() -> None:
     planner.advance(news)
     assert planner.plan(T0).starts == Planner(view.advance(news)).plan(T0).starts
     assert [member.node for one in planner.plan(T0).starts for member in one.placement.members] == ["b"]
+
+
+@given(
+    free=st.lists(st.integers(1, 8), min_size=1, max_size=5),
+    asked=st.lists(st.integers(1, 4), min_size=1, max_size=8),
+    keeps_whole=st.booleans(),
+)
+def test_jobs_of_one_cycle_get_what_they_would_get_one_after_the_other(
+    free: list[int], asked: list[int], keeps_whole: bool
+) -> None:
+    rule = IdleFirst(keeps_whole=keeps_whole)
+    bare = view_of([delta for number, gpus in enumerate(free) for delta in used(box(f"n{number}", gpus))])
+    jobs = [service(number, gpus, rule=rule) for number, gpus in enumerate(asked, 1)]
+    together, apart, view = places(bare.advance(submitted(*jobs))), dict[str, list[str]](), bare
+    for one in jobs:
+        view = view.advance(submitted(one))
+        for start in Planner(view).plan(T0).starts:
+            apart[start.job_id] = [member.node for member in start.placement.members]
+            view = view.advance(started(start))
+    assert {number: together.get(number) for number in apart} == apart or keeps_waiting(together, apart)
+
+
+def keeps_waiting(together: dict[str, list[str]], apart: dict[str, list[str]]) -> bool:
+    """Whether both differ only behind the first job that has no place: what is kept for that one is another matter."""
+    for number in sorted({*together, *apart}, key=int):
+        if number not in together or number not in apart:
+            return True
+        if together[number] != apart[number]:
+            return False
+    return True

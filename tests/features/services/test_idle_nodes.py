@@ -10,7 +10,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.placing.placement_rules import IdleFirst
 from corral.engines.kubernetes.cluster.node_facts import read_node
 from corral.engines.kubernetes.cluster.watch_state import Change
-from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingsFound
+from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingsFound, ReadingSources
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 from corral.features.services.cluster_view import ClusterView
 from corral.features.services.commands import SelectionOptions
@@ -20,7 +20,7 @@ from corral.features.services.node_choice import best_nodes
 from corral.features.services.run_commands import selection_given
 from corral.features.services.selection import Fallback, NodeSelection, command_words, selection_of
 from corral.features.services.service_rules import service_request
-from corral.features.services.watched_gpus import ClusterSeen
+from corral.features.services.watched_gpus import ClusterSeen, reading_sources
 from tests.engines.kubernetes import manifests
 
 READY = [{"type": "Ready", "status": "True"}]
@@ -219,6 +219,9 @@ def test_each_gpu_is_told_with_what_is_known_and_nothing_is_invented() -> None:
         ({"utilization_threshold": 101}, "utilization_threshold must be from 0 to 100"),
         ({"threshold": 3}, "threshold is not a known field"),
         ({"prefer_labels": {"zone": 3}}, "prefer_labels"),
+        ({"prefer_nodes": ["n"] * 101}, "prefer_nodes are at most 100 names"),
+        ({"prefer_labels": {"": "x"}}, "prefer_labels are at most 100 names"),
+        ({"window_s": -1}, "window_s must be from 0"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
@@ -249,3 +252,12 @@ def test_the_command_has_every_option_and_means_the_same_by_it() -> None:
     assert everything.keys() == {one.name for one in fields(NodeSelection)}
     assert selection_given(read_options(SelectionOptions, command_words(selection))) == selection
     assert command_words(NodeSelection()) == []
+
+
+def test_one_variable_names_the_prometheus_of_every_choice_that_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORRAL_PROMETHEUS_URL", "http://usual:9090")
+    assert reading_sources(NodeSelection()) == ReadingSources("http://usual:9090")
+    own = NodeSelection(prometheus_url="http://own:9090", window_s=3600, exec_nvidia_smi=True)
+    assert reading_sources(own) == ReadingSources("http://own:9090", exec_nvidia_smi=True, window_s=3600)
+    monkeypatch.delenv("CORRAL_PROMETHEUS_URL")
+    assert reading_sources(NodeSelection()) == ReadingSources()

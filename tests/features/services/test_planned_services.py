@@ -15,7 +15,7 @@ from corral.features.services.controllers import CONTROLLERS, ServiceController
 from corral.features.services.hold_store import HOLDS_NAME
 from corral.features.services.manifests import ServiceWanted
 from corral.features.services.planned_by_server import pod_scheduler
-from corral.features.services.selection import NodeSelection
+from corral.features.services.selection import Fallback, NodeSelection
 from corral.features.services.service_kinds import KINDS
 from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.definitions import needs_definitions
@@ -111,7 +111,8 @@ def test_a_quota_counts_services_and_the_preferences_of_their_users_count(site: 
         controller = CONTROLLERS["ome"](site.cluster, say=site.said.append, client=client)
         deployed(controller, site, "chat", 2, prefer_labels={"zone": "near"})
         server.eventually(lambda: node_of(site, "chat") == liked, "it is bound to the node that its user prefers")
-        deployed(controller, site, "code", 2)
+        deployed(controller, site, "code", 2, fallback=Fallback.PIN)
+        assert "Note: fallback: the planner of Corral's server binds pods to their nodes" in site.text()
         server.eventually(lambda: "3 GPUs" in server.corral("why", "2"), "the next one waits for its quota")
 
 

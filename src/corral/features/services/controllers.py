@@ -26,7 +26,7 @@ from corral.features.services.manifests import (
 )
 from corral.features.services.node_choice import NodeChoice, NodeWanted, choose_node
 from corral.features.services.parameters import asked_gpus, runtime_arguments
-from corral.features.services.planned_by_server import placed_by_planner, pod_scheduler
+from corral.features.services.planned_by_server import placed_by_planner, pod_scheduler, without_meaning
 from corral.features.services.prerequisites import Prerequisites, find_prerequisites
 from corral.features.services.selection import USUAL, NodeAffinity, NodeSelection, selection_of
 from corral.features.services.selection_words import created_line, queued_block, selection_block
@@ -274,7 +274,7 @@ class ServiceController:
             )
         shape = service_shape(wanted.asked_gpus, found.rules)
         self._say(queued_block(shape.gpus, f"{wanted.namespace}/{wanted.name}"))
-        self._remark(*found.remarks)
+        self._remark(*found.remarks, *without_meaning(selection))
         return placed_by_planner(wanted, selection, scheduler, shape)
 
     def _remark(self, *remarks: str) -> None:

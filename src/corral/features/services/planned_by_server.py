@@ -13,7 +13,7 @@ from corral.engines.kubernetes.binding.pod_ask import (
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.cluster_uid import cluster_uid
 from corral.features.services.manifests import PodPlacing, ServiceShape, ServiceWanted
-from corral.features.services.selection import NodeSelection
+from corral.features.services.selection import USUAL, NodeSelection
 from corral.features.services.service_rules import preferences_of
 
 
@@ -28,6 +28,17 @@ def pod_scheduler(client: Client | None, cluster: Cluster) -> str | None:
     if info.pod_scheduler is None or info.cluster_uid is None or cluster_uid(cluster) != info.cluster_uid:
         return None
     return info.pod_scheduler
+
+
+def without_meaning(selection: NodeSelection) -> tuple[str, ...]:
+    """Return a remark about the options that a server's planner does not follow; () if there are none."""
+    options = ("affinity", "fallback", "count_hosts", "window_s")
+    unused = [name for name in options if getattr(selection, name) != getattr(USUAL, name)]
+    if not unused:
+        return ()
+    return (
+        f"{', '.join(unused)}: the planner of Corral's server binds pods to their nodes, and decides that by itself",
+    )
 
 
 def placed_by_planner(

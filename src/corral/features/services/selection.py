@@ -11,6 +11,10 @@ from corral.wire import from_plain
 UTILIZATION_THRESHOLD = 30.0
 MEMORY_THRESHOLD = 50.0
 
+MOST_PREFERRED = 100
+LONGEST_NAME = 317
+"""The longest key of a label of Kubernetes, with its prefix; names of nodes are shorter."""
+
 LONGEST_WINDOW_S = 7 * 86_400.0
 
 
@@ -74,6 +78,13 @@ def selection_of(options: Mapping[str, Any]) -> NodeSelection:
 
 def check_selection(selection: NodeSelection, field: str = "") -> None:
     """Raise Refused for a value out of bounds. `field` is the name of the selection in messages, with a dot."""
+    for name in ("prefer_nodes", "prefer_labels"):
+        wishes = getattr(selection, name)
+        if len(wishes) > MOST_PREFERRED or not all(0 < len(one) <= LONGEST_NAME for one in wishes):
+            raise Refused(
+                f"{field}{name} are at most {MOST_PREFERRED} names of 1 to {LONGEST_NAME} characters",
+                field=f"{field}{name}",
+            )
     for name, most in (("utilization_threshold", 100.0), ("memory_threshold", 100.0), ("window_s", LONGEST_WINDOW_S)):
         value = getattr(selection, name)
         if not 0 <= value <= most:

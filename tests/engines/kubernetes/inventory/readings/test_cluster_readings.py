@@ -65,7 +65,9 @@ def prometheus(directory: Path, target: str) -> Iterator[str]:
     }
     (directory / "prometheus.yml").write_text(yaml.safe_dump(settings))
     with (directory / "log").open("wb") as log:
+        # Some distributions keep the store in one place of the machine by default.
         words = ["prometheus", "--config.file=prometheus.yml", "--web.listen-address=127.0.0.1:0"]
+        words += [f"--storage.tsdb.path={directory / 'data'}"]
         process = subprocess.Popen(words, stdout=log, stderr=log, cwd=directory)
     try:
         until = time.monotonic() + 60
