@@ -27,7 +27,7 @@ from corral.core.model.jobs.sweep import Sweep
 from corral.declared.field_limits import schema_limits
 from corral.wire import key_of
 
-_QUERY_TYPES = {str: "string", int: "integer", bool: "boolean"}
+_QUERY_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NO_WORD = re.compile(r"\W")
 _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 

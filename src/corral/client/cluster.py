@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from corral.core.model.answers.devices import DeviceRow, SlicePlan
     from corral.core.model.answers.site import NodeRow
     from corral.core.model.answers.tokens import MadeToken, TokenRow
-    from corral.features.history.answers import DeviceHistory, GroupHistory
+    from corral.features.history.answers import DeviceHistory, GpuWindows, GroupHistory
 
 _UUID = "'GPU-8a6f0000'"
 
@@ -51,6 +51,12 @@ class Devices:
 
         path = ["devices", text(uuid, "uuid", _UUID)]
         return read_history(self._transport, DeviceHistory, path, range=range, since=since, until=until, series=series)
+
+    def window(self, uuid: str, since: float, until: float) -> "GpuWindows":
+        """The sums of a device's readings over exactly this window (Unix seconds). Its label is its UUID."""
+        from corral.features.history.client import read_window
+
+        return read_window(self._transport, ["devices", text(uuid, "uuid", _UUID)], since, until)
 
     def cordon(self, device: str | int, reason: str = "") -> "tuple[DeviceRow, ...]":
         """Keep new jobs from starting on it; running jobs go on. Returns the changed devices, like `uncordon`."""

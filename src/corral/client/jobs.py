@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from corral.core.model.answers.job_changes import ChangedJobs, InputProgress
     from corral.core.model.answers.job_details import Explanation, JobDetail
     from corral.core.model.answers.jobs import JobRow
-    from corral.features.history.answers import JobGpusHistory, JobHistory
+    from corral.features.history.answers import GpuWindows, JobGpusHistory, JobHistory
 
 INPUT_TIMEOUT_S = 40.0
 """The server waits for a job that does not read its input."""
@@ -127,6 +127,12 @@ class Jobs:
 
         path = ["jobs", one_job_id(job_id), "gpus"]
         return read_history(self._transport, JobGpusHistory, path, range=None, since=since, until=until, series=())
+
+    def gpus_window(self, job_id: JobId, since: float, until: float) -> "GpuWindows":
+        """The sums of the readings of each GPU of its last attempt, over exactly this window (Unix seconds)."""
+        from corral.features.history.client import read_window
+
+        return read_window(self._transport, ["jobs", one_job_id(job_id)], since, until)
 
     def why(self, job_id: JobId) -> "Explanation":
         """Why it waits, its place in the queue, and a request that would start now; later, its past waits."""

@@ -21,6 +21,7 @@ class PlayingOperator:
     """Looks after the services of one namespace, on a thread.
 
     Attributes:
+        via: the word for its kind.
         made: the services as they were when it saw them first, by name.
         uids: of all that it saw.
         servers: the stand-ins that run, by name.
@@ -29,6 +30,7 @@ class PlayingOperator:
     def __init__(self, cluster: Cluster, kind: ServiceKind, namespace: str, node: str) -> None:
         self._cluster = cluster
         self._kind = kind
+        self.via = kind.via
         self._namespace = namespace
         self._node = node
         self.made: dict[str, dict[str, Any]] = {}

@@ -77,7 +77,7 @@ def test_where_a_site_allows_it_nvidia_smi_is_run_in_pods(
     cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\necho 'GPU-a, 61, 100, 1000, 50'\n")
+    program.write_text("#!/bin/sh\necho 'GPU-a, 61, 100, 1000, 50, 250, 1410'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     kubelet = Kubelet(cluster, f"smi-{namespace}", tmp_path / "kubelet", gpus=4)

@@ -15,9 +15,13 @@ from corral.features.services.service_kinds import KINDS
 from tests.e2e.box import Box, described, serving
 from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.definitions import needs_definitions
+from tests.engines.kubernetes.exporter import Exporter
+from tests.engines.kubernetes.inventory.readings.test_cluster_readings import prometheus
+from tests.engines.kubernetes.inventory.readings.test_cluster_readings import serving as serving_text
 from tests.features.services.conftest import Site
 from tests.features.services.playing_operator import PlayingOperator, playing_operator
 from tests.features.tuner.tasks import SLOW, TASK, begun, over, tuner_of, until
+from tests.prometheus import needs_prometheus
 
 pytestmark = needs_definitions
 
@@ -108,6 +112,45 @@ def test_a_service_outlives_the_loss_of_its_pod_and_of_its_tuner_and_is_gone_in_
     assert (list(operator.made), len(operator.uids)) == (["tuned-by-test-exp1"], 1)
     assert operator.made["tuned-by-test-exp1"]["spec"]["predictor"]["model"]["storageUri"] == "pvc://models/llama"
     assert_nothing_is_left(site, "kserve")
+
+
+@needs_prometheus
+@pytest.mark.parametrize("operator", ["ome", "kserve"], indirect=True)
+def test_the_gpus_of_a_service_are_read_while_it_is_measured(
+    box: Box, site: Site, operator: PlayingOperator, task: dict[str, Any], tmp_path: Path
+) -> None:
+    exporter = Exporter(f"host-a-{site.tag}")
+    exporter.give(site.namespace, "tuned-by-test-exp1-pod", 3, 5)
+    exporter.gpus[3].used_pct, exporter.gpus[3].power_w = 90, 400
+    exporter.gpus[5].used_pct, exporter.gpus[5].power_w = 80, 300
+    levels = {**SLOW, "num_concurrency": [1, 4], "max_time_per_iteration": 0.08}
+    space = {"tensor-parallel-size": [2]}
+    task = {**task, "deployment_mode": operator.via, "parameters": space, "benchmark": levels}
+    with (
+        serving_text(exporter.answer) as url,
+        prometheus(tmp_path, url.removeprefix("http://"), namespace="gpu-operator", pod="dcgm-x") as told,
+        Client(box.home) as client,
+    ):
+        task["env"] = {**task["env"], "CORRAL_PROMETHEUS_URL": told}
+        row = over(box, client, begun(client, **task))
+        (one,) = client.experiments.list(row.id, metrics=True)
+    assert (row.error_message, one.status) == (None, "success")
+    metrics = one.metrics or {}
+    monitoring = metrics["gpu_monitoring"]
+    stats = monitoring["gpu_stats"]
+    # Each level is 4.8 s long, and a scrape comes each second.
+    assert 2 * 3 <= monitoring["sample_count"] <= 2 * 6
+    assert 6 <= monitoring["monitoring_duration_seconds"] <= 10
+    assert {label: (gpu["utilization"]["mean"], gpu["power_draw_w"]["mean"]) for label, gpu in stats.items()} == {
+        "3": (90, 400),
+        "5": (80, 300),
+    }
+    assert stats["3"]["name"] == "NVIDIA-H100-80GB-HBM3"
+    assert metrics["energy_j"] == pytest.approx(700 * metrics["elapsed_time"], rel=0.02)
+    assert metrics["energy_per_output_token_j"] > 0
+    (made,) = operator.made.values()
+    assert "CORRAL_PROMETHEUS_URL" not in str(made)
+    assert_nothing_is_left(site, operator.via)
 
 
 def test_what_no_combination_can_change_fails_the_task_after_one_experiment(

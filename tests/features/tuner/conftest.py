@@ -6,8 +6,9 @@ import pytest
 
 from tests.core.ledger.conftest import ledger
 from tests.e2e.box import Box, described, serving
+from tests.vendors.nvidia.nvml_stub import nvml_library, nvml_stub, stubbed_nvml
 
-__all__ = ["box", "ledger"]
+__all__ = ["box", "ledger", "nvml_library", "nvml_stub", "stubbed_nvml"]
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from corral.features.history.answers import HistoryPoint, JobGpuHistory
+from corral.features.history.answers import GpuWindow, SeriesWindow
 from corral.features.tuner.measuring.energy import energy_figures, energy_j
 
 
-def gpu(*watts: float, coverage: float = 1.0) -> JobGpuHistory:
-    points = tuple(HistoryPoint(t, one, one, one, one, coverage) for t, one in enumerate(watts))
-    return JobGpuHistory("0", "NVIDIA A100", 40_000, {"power_w": points} if points else {})
+def gpu(*watts: float) -> GpuWindow:
+    power = SeriesWindow(len(watts), sum(watts), min(watts, default=0), max(watts, default=0), float(len(watts)))
+    return GpuWindow("0", "NVIDIA A100", 40_000, {"power_w": power} if watts else {})
 
 
 def level(output: float | None, prompt: float = 0.0) -> dict[str, object]:
@@ -20,8 +20,8 @@ def test_the_power_of_all_gpus_is_taken_over_the_whole_window() -> None:
     assert energy_j(2.5, [gpu(200, 400), gpu(100)]) == 2.5 * 400
 
 
-@pytest.mark.parametrize("gpus", [[], [gpu()], [gpu(100), gpu()], [gpu(100, coverage=0.0)]])
-def test_energy_is_unknown_where_the_power_of_a_gpu_was_not_read(gpus: list[JobGpuHistory]) -> None:
+@pytest.mark.parametrize("gpus", [[], [gpu()], [gpu(100), gpu()]])
+def test_energy_is_unknown_where_the_power_of_a_gpu_was_not_read(gpus: list[GpuWindow]) -> None:
     assert energy_j(2.0, gpus) is None
 
 

@@ -1,36 +1,44 @@
 """What GPUs were like while an experiment was measured."""
 
-from corral.features.history.answers import HistoryPoint, JobGpuHistory
-from corral.features.tuner.measuring.gpu_records import monitoring_of_windows, whole_seconds
+import json
+from typing import Any
+
+from corral.features.history.answers import GpuWindow, SeriesWindow
+from corral.features.tuner.measuring.gpu_records import figures_of_gpus, gpus_of_level
 
 
-def gpu(label: str, **series: list[float]) -> JobGpuHistory:
-    points = {
-        name: tuple(HistoryPoint(t, value - 1, value, value + 1, value, 1.0) for t, value in enumerate(values))
-        for name, values in series.items()
+def gpu(label: str, watts: float, *, used_pct: float = 50.0, seconds: float = 30.0) -> GpuWindow:
+    count = int(seconds // 5)
+    series = {
+        name: SeriesWindow(count, value * count, value, value, seconds)
+        for name, value in (("utilization_pct", used_pct), ("power_w", watts), ("xid", 0.0))
     }
-    return JobGpuHistory(label, "NVIDIA A100", 40_000, points)
+    return GpuWindow(label, "NVIDIA A100", 40_000, series)
 
 
-def test_only_seconds_that_lie_within_the_window_count() -> None:
-    assert whole_seconds((10.2, 13.9)) == (11, 13)
-    assert whole_seconds((10.0, 13.0)) == (10, 13)
-    assert whole_seconds((10.2, 11.1)) is None
+def level(*gpus: GpuWindow, seconds: float = 30.0, tokens: float = 100.0) -> dict[str, Any]:
+    stats = {"num_output_tokens": {"sum": tokens}, "num_input_tokens": {"sum": 0.0}}
+    # As a record brings it back.
+    found: dict[str, Any] = json.loads(json.dumps({"stats": stats, **gpus_of_level(seconds, gpus)}))
+    return found
 
 
-def test_windows_are_added_up_for_each_gpu() -> None:
-    first = [gpu("0", utilization_pct=[80, 90], memory_used_mib=[10_000, 20_000], power_w=[200, 200])]
-    second = [gpu("0", utilization_pct=[40], memory_used_mib=[30_000]), gpu("1", temperature_c=[55])]
-    found = monitoring_of_windows([first, second])
-    assert found is not None
-    assert (found["sample_count"], found["monitoring_duration_seconds"]) == (3, 3.0)
-    stats = found["gpu_stats"]
-    assert stats["0"]["utilization"] == {"min": 39, "max": 91, "mean": 70, "samples": 3}
-    assert stats["0"]["memory_usage_percent"]["mean"] == 50.0
-    assert stats["0"]["power_draw_w"]["mean"] == 200
-    assert stats["1"] == {"name": "NVIDIA A100", "temperature_c": {"min": 54, "max": 56, "mean": 55}}
+def test_the_figures_are_those_of_all_levels_together() -> None:
+    found = figures_of_gpus([level(gpu("0", 100), gpu("1", 300)), level(gpu("0", 200), gpu("1", 200), seconds=60.0)])
+    monitoring = found["gpu_monitoring"]
+    assert (monitoring["monitoring_duration_seconds"], monitoring["sample_count"]) == (60.0, 12)
+    assert monitoring["gpu_stats"]["0"]["power_draw_w"] == {"min": 100, "max": 200, "mean": 150}
+    assert found["energy_j"] == 400 * 30 + 400 * 60
+    assert found["energy_per_output_token_j"] == found["energy_j"] / 200
 
 
-def test_where_nothing_was_read_nothing_is_told() -> None:
-    assert monitoring_of_windows([]) is None
-    assert monitoring_of_windows([[gpu("0")]]) is None
+def test_levels_without_readings_count_for_nothing() -> None:
+    assert gpus_of_level(30.0, ()) == gpus_of_level(30.0, [GpuWindow("0", None, None, {})]) == {}
+    assert figures_of_gpus([level()]) == figures_of_gpus([]) == {}
+    found = figures_of_gpus([level(), level(gpu("0", 100))])
+    assert (found["gpu_monitoring"]["sample_count"], found["energy_j"]) == (6, 3000)
+
+
+def test_a_level_keeps_of_each_gpu_only_the_series_that_a_record_tells() -> None:
+    (kept,) = gpus_of_level(30.0, [gpu("0", 100)])["gpus"]
+    assert set(kept["series"]) == {"utilization_pct", "power_w"}

@@ -6,7 +6,7 @@ import pytest
 
 from corral.features.tuner.run_commands.tune import with_shell
 
-SHELL = {"PATH": "/mine", "HF_TOKEN": "t", "KUBECONFIG": "/k"}
+SHELL = {"PATH": "/mine", "HF_TOKEN": "t", "KUBECONFIG": "/k", "CORRAL_PROMETHEUS_URL": "http://p"}
 
 
 @pytest.mark.parametrize(
@@ -14,8 +14,8 @@ SHELL = {"PATH": "/mine", "HF_TOKEN": "t", "KUBECONFIG": "/k"}
     [
         ({}, {"PATH", "HF_TOKEN"}),
         ({"deployment_mode": "docker"}, {"HF_TOKEN"}),
-        ({"deployment_mode": "ome"}, {"KUBECONFIG"}),
-        ({"deployment_mode": "kserve"}, {"KUBECONFIG"}),
+        ({"deployment_mode": "ome"}, {"KUBECONFIG", "CORRAL_PROMETHEUS_URL"}),
+        ({"deployment_mode": "kserve"}, {"KUBECONFIG", "CORRAL_PROMETHEUS_URL"}),
         ({"deployment_mode": ["process"]}, set()),
     ],
 )

@@ -910,6 +910,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/history/windows/devices/{uuid}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Device Window
+         * @description Sum the readings of a device over exactly one window. Its label is its UUID.
+         */
+        get: operations["device_window_api_v1_history_windows_devices__uuid__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/history/windows/jobs/{job_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Job Window
+         * @description Sum the readings of each GPU of a job, in its last attempt, over exactly one window.
+         */
+        get: operations["job_window_api_v1_history_windows_jobs__job_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs": {
         parameters: {
             query?: never;
@@ -2619,7 +2659,7 @@ export interface components {
         };
         /**
          * AutotunerTasksQuery
-         * @description The tasks to list by the names of another autotuner: those of one status, leaving out the first `skip`.
+         * @description The tasks to list, in another autotuner's words: those of one status, without the first `skip`.
          */
         AutotunerTasksQuery: {
             /**
@@ -3679,6 +3719,38 @@ export interface components {
             power_draw_w?: components["schemas"]["MeasuredRange"] | null;
             temperature_c?: components["schemas"]["MeasuredRange"] | null;
             utilization?: components["schemas"]["MeasuredUtilization"] | null;
+        };
+        /**
+         * GpuWindow
+         * @description The readings of one GPU in a window, by series; a series without a reading is left out.
+         *
+         *     `label` is the GPU's name in `gpu_monitoring`, and `memory_mib` is all of its memory.
+         */
+        GpuWindow: {
+            /** Label */
+            label: string;
+            /** Memory Mib */
+            memory_mib: number | null;
+            /** Name */
+            name: string | null;
+            /** Series */
+            series: {
+                [key: string]: components["schemas"]["SeriesWindow"];
+            };
+        };
+        /**
+         * GpuWindows
+         * @description The readings of GPUs from `from` to `to` (Unix seconds).
+         *
+         *     These are the whole steps of the history within the asked window: seconds, and tens of seconds after an hour.
+         */
+        GpuWindows: {
+            /** From */
+            from: number;
+            /** Gpus */
+            gpus: components["schemas"]["GpuWindow"][];
+            /** To */
+            to: number;
         };
         /**
          * GrantRow
@@ -5369,7 +5441,9 @@ export interface components {
         ReplayState: "queued" | "running" | "done" | "failed" | "cancelled";
         /**
          * ReplayedGroup
-         * @description The jobs of one user or queue: how many, and their mean wait in each course, None where none is counted.
+         * @description The jobs of one user or queue.
+         *
+         *     `mean_wait_s` is the mean of their waits as recorded, and as each policy replays them; None if no wait is counted.
          */
         ReplayedGroup: {
             /** Jobs */
@@ -5795,6 +5869,22 @@ export interface components {
             parameters: string[];
             /** Runtime */
             runtime: string;
+        };
+        /**
+         * SeriesWindow
+         * @description The readings of one series in a window: their count, sum, minimum and maximum, and the time that they cover.
+         */
+        SeriesWindow: {
+            /** Count */
+            count: number;
+            /** Covered S */
+            covered_s: number;
+            /** Max */
+            max: number;
+            /** Min */
+            min: number;
+            /** Sum */
+            sum: number;
         };
         /**
          * ServedModel
@@ -6236,6 +6326,7 @@ export interface components {
          *         gpu_hours: GPUs times measuring, all experiments together.
          *         hours: the time until all are measured, if no other job wants the GPUs; None if there are too few GPUs.
          *         notes: remarks for the task's user before it begins.
+         *         nodes_most: the most nodes of one experiment; with several, it is a gang.
          */
         TaskEstimate: {
             /** Combinations */
@@ -6252,6 +6343,8 @@ export interface components {
             hours: number | null;
             /** Measuring S */
             measuring_s: number;
+            /** Nodes Most */
+            nodes_most: number;
             /** Notes */
             notes: string[];
         };
@@ -6490,6 +6583,10 @@ export interface components {
          *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
          *         queue, project: the queue and project of the experiments' jobs.
          *         env: variables of the inference server.
+         *         gpu_model, node, device, min_memory, label, prefer, exclusive: the GPUs of the experiments, as the options of a
+         *             job with these names: ["A100", "H100"], ["gpu-[01-03]"], UUIDs, "40G", {"zone": "a"}. With `exclusive` each
+         *             experiment has a whole node. With several models in `gpu_model` any of them will do; otherwise all
+         *             experiments have the model that the first one got.
          */
         TuningSpec: {
             /** Base Runtime */
@@ -6516,11 +6613,26 @@ export interface components {
              * @default
              */
             description?: string;
+            /**
+             * Device
+             * @default []
+             */
+            device?: string[];
             docker?: components["schemas"]["DockerOptions"];
             /** Env */
             env?: {
                 [key: string]: string;
             };
+            /**
+             * Exclusive
+             * @default false
+             */
+            exclusive?: boolean;
+            /**
+             * Gpu Model
+             * @default []
+             */
+            gpu_model?: string[];
             /**
              * @default {
              *       "affinity": "preferred",
@@ -6542,12 +6654,26 @@ export interface components {
              * @default null
              */
             gpu_wait_timeout_s?: number | null;
+            /** Label */
+            label?: {
+                [key: string]: string;
+            };
             /**
              * Max Parallel
              * @default 1
              */
             max_parallel?: number;
+            /**
+             * Min Memory
+             * @default null
+             */
+            min_memory?: string | null;
             model: components["schemas"]["ServedModel"];
+            /**
+             * Node
+             * @default []
+             */
+            node?: string[];
             /** Optimization */
             optimization?: {
                 [key: string]: unknown;
@@ -6559,6 +6685,10 @@ export interface components {
             /** Parameters */
             parameters?: {
                 [key: string]: unknown;
+            };
+            /** Prefer */
+            prefer?: {
+                [key: string]: string;
             };
             /**
              * Project
@@ -6812,6 +6942,16 @@ export interface components {
             request: string;
             /** User */
             user: string;
+        };
+        /**
+         * WindowQuery
+         * @description The window: `from` and `to`, Unix seconds, of which fractions count.
+         */
+        WindowQuery: {
+            /** From */
+            from?: number;
+            /** To */
+            to: number;
         };
     };
     responses: never;
@@ -8422,6 +8562,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GroupHistory"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    device_window_api_v1_history_windows_devices__uuid__get: {
+        parameters: {
+            query: {
+                from: number;
+                to: number;
+            };
+            header?: never;
+            path: {
+                uuid: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The readings of GPUs from `from` to `to` (Unix seconds). */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GpuWindows"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    job_window_api_v1_history_windows_jobs__job_id__get: {
+        parameters: {
+            query: {
+                from: number;
+                to: number;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The readings of GPUs from `from` to `to` (Unix seconds). */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GpuWindows"];
                 };
             };
             /** @description The error, and how to correct it. */

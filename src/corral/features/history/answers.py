@@ -76,6 +76,42 @@ class JobGpusHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class SeriesWindow:
+    """The readings of one series in a window: their count, sum, minimum and maximum, and the time that they cover."""
+
+    count: int
+    sum: float
+    min: float
+    max: float
+    covered_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWindow:
+    """The readings of one GPU in a window, by series; a series without a reading is left out.
+
+    `label` is the GPU's name in `gpu_monitoring`, and `memory_mib` is all of its memory.
+    """
+
+    label: str
+    name: str | None
+    memory_mib: int | None
+    series: Mapping[str, SeriesWindow]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWindows:
+    """The readings of GPUs from `from` to `to` (Unix seconds).
+
+    These are the whole steps of the history within the asked window: seconds, and tens of seconds after an hour.
+    """
+
+    from_: float
+    to: float
+    gpus: tuple[GpuWindow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupHistory:
     """The readings of the devices of a node, a user or a project, in the form of `DeviceHistory`.
 

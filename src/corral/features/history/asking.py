@@ -1,5 +1,6 @@
 """Answers questions about the history of a device, job, node, user or project."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -12,13 +13,16 @@ from corral.core.model.placing.allocation import Allocation
 from corral.core.ports.monitoring import MonitoredDevice
 from corral.features.history.answers import (
     DeviceHistory,
+    GpuWindow,
+    GpuWindows,
     GroupHistory,
     HistoryPoint,
     JobGpuHistory,
     JobGpusHistory,
     JobHistory,
 )
-from corral.features.history.recording.levels import HistoryLevel, choose
+from corral.features.history.monitoring import monitoring_of
+from corral.features.history.recording.levels import HistoryLevel, choose, steps_within
 from corral.features.history.recording.readings import device_key, group_key
 from corral.features.history.recording.recorder import HistoryRecorder
 from corral.features.history.recording.series import SERIES
@@ -76,9 +80,7 @@ class HistoryQueries:
         the history cannot be read.
         """
         asked = self._asked(range_name, start, end, series)
-        key = device_key(uuid)
-        if not self._recorder.knows(key):
-            raise NotFound(f"there is no history of a device {uuid}; `corral devices` shows UUIDs with --json")
+        key = self._known(uuid)
         found = self._recorder.roll_ups(key, asked.level, asked.span, [SERIES.index(name) for name in asked.names])
         return DeviceHistory(uuid, asked.start, asked.end, asked.step_s, self._points(found, asked))
 
@@ -166,9 +168,59 @@ class HistoryQueries:
         except BackendFailed:
             return None
         # Imported here: it loads numpy, and the start of a server must not wait for that.
-        from corral.features.history.monitoring import monitoring_of
+        from corral.features.history.windows import windows_of_job
 
-        return monitoring_of(found, allocation.attempt, devices)
+        return monitoring_of([windows_of_job(found, allocation.attempt, devices, math.inf)])
+
+    def job_window(
+        self, job: Job, allocation: Allocation | None, devices: Sequence[MonitoredDevice], window: tuple[float, float]
+    ) -> GpuWindows:
+        """Return the sums of the readings of each device of the job's last allocation in a window (Unix seconds).
+
+        Raises Refused for an invalid window, and BackendFailed if the history cannot be read.
+        """
+        level, span = self._steps_within(window)
+        if allocation is None or not devices or span[0] >= span[1]:
+            return self._windows(span, ())
+        found = self._recorder.job_roll_ups(job.sequence, level, span)
+        # Imported here: it loads numpy, and the start of a server must not wait for that.
+        from corral.features.history.windows import windows_of_job
+
+        return self._windows(span, windows_of_job(found, allocation.attempt, devices, span[1] - span[0]))
+
+    def device_window(self, uuid: str, window: tuple[float, float]) -> GpuWindows:
+        """The same of one device, called by its UUID. Raises NotFound for a device without any history."""
+        level, span = self._steps_within(window)
+        key = self._known(uuid)
+        if span[0] >= span[1]:
+            return self._windows(span, ())
+        found = self._recorder.roll_ups(key, level, span, range(len(SERIES)))
+        # Imported here: it loads numpy, and the start of a server must not wait for that.
+        from corral.features.history.windows import window_of_device
+
+        device = MonitoredDevice(uuid, None, None)
+        return self._windows(span, (window_of_device(found, device, span[1] - span[0]),))
+
+    def _known(self, uuid: str) -> str:
+        """Return the key of a device's history. Raises NotFound if it has none."""
+        key = device_key(uuid)
+        if not self._recorder.knows(key):
+            raise NotFound(f"there is no history of a device {uuid}; `corral devices` shows UUIDs with --json")
+        return key
+
+    def _steps_within(self, window: tuple[float, float]) -> tuple[HistoryLevel, tuple[int, int]]:
+        """Return the finest level that reaches back to a window, and its whole steps within, in the ledger's time."""
+        start, end = window
+        if not (math.isfinite(start) and math.isfinite(end) and start < end):
+            raise Refused(f"from ({start}) must be before to ({end}), both in Unix seconds", field="from")
+        # The newest readings count too: whoever asks has often just measured.
+        self._recorder.catch_up()
+        now = self._clock.now()
+        first, last = self._clock.taken(start), min(self._clock.taken(end), now + 1)
+        return steps_within(self._recorder.levels, first, last, now)
+
+    def _windows(self, span: tuple[int, int], gpus: tuple[GpuWindow, ...]) -> GpuWindows:
+        return GpuWindows(self._clock.shown(span[0]), self._clock.shown(span[1]), gpus)
 
     def _asked_of(
         self, job: Job, range_name: str | None, start: int | None, end: int | None, series: Sequence[str]

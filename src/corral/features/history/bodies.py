@@ -18,6 +18,14 @@ class HistoryQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowQuery:
+    """The window: `from` and `to`, Unix seconds, of which fractions count."""
+
+    from_: float
+    to: float
+
+
+@dataclass(frozen=True, slots=True)
 class KpiQuery:
     """The stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 24h by default), or `from` and `to`
     (Unix seconds; up to now by default); and a row for each user, project, queue, node or means of sharing, if any.

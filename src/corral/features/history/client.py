@@ -9,7 +9,7 @@ from corral.client.submitting.arguments import number, optional, text, texts
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
-    from corral.features.history.answers import GroupHistory, Kpis
+    from corral.features.history.answers import GpuWindows, GroupHistory, Kpis
 
 T = TypeVar("T")
 
@@ -52,6 +52,15 @@ def read_history(
     span = optional(text, range, "range", "'1h'")
     where = "/".join(["/history", *(quote(part, safe="") for part in path)])
     return from_answer(cls, transport.get(where, range=span, series=wanted, **_period(since, until)))
+
+
+def read_window(transport: Transport, path: Sequence[str], since: float, until: float) -> "GpuWindows":
+    """The sums of the readings of the GPUs at this path below /history/windows, between two times (Unix seconds)."""
+    from corral.features.history.answers import GpuWindows
+
+    where = "/".join(["/history/windows", *(quote(part, safe="") for part in path)])
+    window = {"from": number(since, "since", "time.time() - 60"), "to": number(until, "until", "time.time()")}
+    return from_answer(GpuWindows, transport.get(where, **window))
 
 
 def read_kpis(

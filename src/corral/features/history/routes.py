@@ -14,7 +14,7 @@ from corral.api.requests.reading import read_query
 from corral.api.route_table import RouteTable
 from corral.api.routing import RequestContext, answer, to_json
 from corral.features.history import bodies
-from corral.features.history.answers import DeviceHistory, GroupHistory, JobGpusHistory, JobHistory, Kpis
+from corral.features.history.answers import DeviceHistory, GpuWindows, GroupHistory, JobGpusHistory, JobHistory, Kpis
 from corral.features.history.asking import HistoryQueries
 from corral.features.history.key_figures import KeyFigures
 
@@ -41,6 +41,18 @@ async def job_gpus_history(request: Request, context: RequestContext, job_id: st
     """Show the readings of each GPU of a job in its last attempt; for more than 16 GPUs the least, mean and most of
     all."""
     return await answer(_of_job_gpus, context.of(HistoryQueries), context, job_id, _period(request))
+
+
+@router.get("/history/windows/jobs/{job_id}", query=bodies.WindowQuery, answers=gives(GpuWindows))
+async def job_window(request: Request, context: RequestContext, job_id: str) -> Response:
+    """Sum the readings of each GPU of a job, in its last attempt, over exactly one window."""
+    return await answer(_job_window, context.of(HistoryQueries), context, job_id, _window(request))
+
+
+@router.get("/history/windows/devices/{uuid:path}", query=bodies.WindowQuery, answers=gives(GpuWindows))
+async def device_window(request: Request, context: RequestContext, uuid: str) -> Response:
+    """Sum the readings of a device over exactly one window. Its label is its UUID."""
+    return await answer(context.of(HistoryQueries).device_window, uuid, _window(request))
 
 
 @router.get("/history/nodes/{name:path}", query=bodies.HistoryQuery, answers=gives(GroupHistory))
@@ -82,6 +94,17 @@ def _period(request: Request) -> dict[str, Any]:
 
 def _of_job(history: HistoryQueries, context: RequestContext, job_id: str, period: dict[str, Any]) -> JobHistory:
     return history.job(context.service.queries.find(job_id), **period)
+
+
+def _window(request: Request) -> tuple[float, float]:
+    wanted = read_query(request, bodies.WindowQuery)
+    return wanted.from_, wanted.to
+
+
+def _job_window(
+    history: HistoryQueries, context: RequestContext, job_id: str, window: tuple[float, float]
+) -> GpuWindows:
+    return history.job_window(*context.service.details.monitored(job_id), window)
 
 
 def _of_job_gpus(

@@ -248,7 +248,8 @@ class ServiceController:
                 time.sleep(wait_s)
         else:
             raise BackendFailed(
-                f"{wanted.name} was not created: others changed what limits it again and again; try again"
+                f"{wanted.name} was not created, because other clients changed its quota or its limits at each attempt;"
+                " try again"
             )
         there = self._cluster.get(self.kind.services, wanted.name, wanted.namespace)
         if mapping(mapping(there.get("metadata")).get("annotations")).get(MARK_ANNOTATION) != mark:

@@ -21,7 +21,7 @@ from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 from corral.engines.kubernetes.inventory.seen_node import why_closed
 
 LIST_S = 60.0
-"""A cluster of 5,000 nodes and 40,000 pods is listed in far less."""
+"""The time limit of the listing. A cluster of 5,000 nodes and 40,000 pods takes far less."""
 
 NO_READINGS = ReadingsFound({})
 
@@ -63,7 +63,7 @@ class ClusterGpus:
         return [_node(node, asked.get(node.name, 0), self.readings) for node in self.node_facts]
 
     def _asked(self) -> dict[str, int | None]:
-        """GPUs that pods ask of each node; None if that cannot be read."""
+        """Return the number of GPUs requested by the pods on each node; None if a request cannot be read."""
         asked: dict[str, int | None] = {}
         for pod in self.pods:
             if pod.node is not None and not pod.ended:
@@ -93,7 +93,9 @@ def keep_gpu_pod(item: Mapping[str, object]) -> PodFacts | None:
 
 
 def gpu_containers(pods: Iterable[PodFacts]) -> list[GpuContainer]:
-    """The containers that run, of pods with GPUs, each with its node. Which of a pod's has its GPUs is not kept."""
+    """Return the running containers of pods with GPUs, each with its node. A container without a GPU may be
+    among them.
+    """
     return [
         GpuContainer(pod.node, pod.namespace, pod.name, container.name)
         for pod in pods

@@ -34,7 +34,7 @@ from corral.engines.kubernetes.cluster.placement_fields import (
 Json = Mapping[str, Any]
 
 _NEVER: Selector = (LabelExpression(NAME_FIELD, Operator.IN, ()),)
-"""Nothing meets it, as nothing meets an empty term or a selector that is missing."""
+"""A selector that nothing matches. Kubernetes gives this meaning to an empty term and to a missing selector."""
 
 
 def node_rules(spec: Json) -> PlacementRules:

@@ -1,7 +1,7 @@
 """A chosen node, and preferred ones, in the rules of a service's pods. Pure.
 
-A service's pod template is laid over its runtime's and replaces lists as a whole. So the runtime's own terms are
-repeated beside the added one.
+A service's pod template is laid over its runtime's template and replaces lists as a whole. So the runtime's terms are
+repeated beside the added term.
 """
 
 from collections.abc import Mapping, Sequence

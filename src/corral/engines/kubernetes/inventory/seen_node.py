@@ -104,7 +104,7 @@ def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
 
 
 def silence_of(facts: NodeFacts) -> str | None:
-    """Why nothing can start on a node, a sentence without its full stop; None if its kubelet is there."""
+    """Return why nothing can start on a node, a sentence without its full stop; None if its kubelet answers."""
     if facts.unreadable is not None:
         return f"node {facts.name} cannot be used: {facts.unreadable}"
     if facts.ready is True:
@@ -122,7 +122,7 @@ def why_closed(facts: NodeFacts) -> str | None:
 
 
 def _bare_node(facts: NodeFacts, slots: int) -> Node:
-    """The node without what runs on it."""
+    """Return the node without the workloads on it."""
     total, found = facts.allocatable, gpu_labels(facts)
     return Node(
         name=facts.name,
@@ -176,7 +176,7 @@ def _cordon(facts: NodeFacts) -> str | None:
 
 
 def _in_parts(facts: NodeFacts) -> bool:
-    """Whether its slots are slices or shares of GPUs, of which readings of whole GPUs say nothing."""
+    """Return whether the node's slots are slices or shares of GPUs, to which readings of whole GPUs do not apply."""
     found = gpu_labels(facts)
     return found.profile is not None or found.shared_by is not None
 
@@ -192,7 +192,7 @@ def _holders(
 
 
 def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> DeviceSample:
-    """Return the cluster's facts of a sample, with a reading."""
+    """Return a sample with the cluster's facts of `sample`, and with this reading."""
     used, total = reading.memory_used_mib, reading.memory_total_mib
     return DeviceSample(
         sample.uuid,
@@ -202,6 +202,8 @@ def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> Devi
         memory_free_mib=None if used is None or total is None else max(0, total - used),
         memory_total_mib=total,
         temperature_c=None if reading.temperature_c is None else round(reading.temperature_c),
+        power_mw=None if reading.power_w is None else round(1000 * reading.power_w),
+        sm_clock_mhz=None if reading.sm_clock_mhz is None else round(reading.sm_clock_mhz),
         pod=sample.pod,
         illness=sample.illness,
         counted=True,
@@ -209,7 +211,7 @@ def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> Devi
 
 
 def _unmetered(sample: DeviceSample, now: float) -> DeviceSample:
-    """Return the cluster's facts of a sample, without a reading."""
+    """Return a sample with the cluster's facts of `sample`, without a reading."""
     if not sample.metered:
         return sample
     return DeviceSample(sample.uuid, now, metered=False, pod=sample.pod, illness=sample.illness, counted=True)

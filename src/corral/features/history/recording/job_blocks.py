@@ -81,10 +81,12 @@ def job_blocks_with(
     for level in levels:
         new = fold(new, level.step_s)
         block_of = new.start // level.block_s * level.block_s
-        for start in np.unique(block_of).tolist():
+        starts = np.unique(block_of).tolist()
+        for start in starts:
             there, added = _block(file, level, key, start), selected(new, block_of == start)
             yield Block(key, level.step_s, start, _with(there, added, level.step_s, f"{key} from {start} on"))
-            if not there:
+            # A block with new steps is written with them above, and must not be written again without.
+            if not there and start - level.block_s not in starts:
                 yield from _closed(file, level, key, start - level.block_s)
 
 

@@ -1,5 +1,6 @@
 """The levels at which readings are kept, and which of them answers a question. Pure."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,6 +62,26 @@ def choose(
         # Longer than anything that is kept, but no reason for more points.
         step_s = -(-(end - start) // (MOST_POINTS - 1) // DAY_S) * DAY_S
     return max((level for level in quick if level.step_s <= step_s), key=_step_s), step_s
+
+
+def steps_within(
+    levels: Sequence[HistoryLevel], start: float, end: float, now: float
+) -> tuple[HistoryLevel, tuple[int, int]]:
+    """Return the level with the finest steps within a time, and from when to when (exclusive) these are.
+
+    The level reaches back far enough and has few enough steps to read; otherwise it is the one that reaches back
+    farthest. Steps that are only partly within the time are left out.
+    """
+
+    def within(level: HistoryLevel) -> tuple[int, int]:
+        return math.ceil(start / level.step_s) * level.step_s, math.floor(end / level.step_s) * level.step_s
+
+    for level in levels:
+        first, last = within(level)
+        if start >= now - level.kept_s and last - first <= _MOST_READ * level.step_s:
+            return level, (first, last)
+    farthest = max(levels, key=_kept_s)
+    return farthest, within(farthest)
 
 
 def points(start: int, end: int, step_s: int) -> int:

@@ -32,8 +32,8 @@ _AT_ONCE = 20
 class HistoryRecorder:
     """Takes each new sample (`look`), and writes the readings every `WRITE_INTERVAL_S`.
 
-    `look` and `close` are called on one thread; questions come from any thread. If the disk is full or fails, only the
-    history stops. Each write tries again, and the log says so once.
+    `look` and `close` are called on one thread; questions and `catch_up` come from any thread. If the disk is full or
+    fails, only the history stops. Each write tries again, and the log says so once.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class HistoryRecorder:
         self._view = view
         self._clock = clock
         self._lock = threading.Lock()
+        self._taking = threading.Lock()
         self._waiting = Unwritten()
         self._last_at: dict[str, float] = {}
         self._write_at = clock.monotonic() + WRITE_INTERVAL_S
@@ -72,6 +73,10 @@ class HistoryRecorder:
         if now >= self._write_at or (full and self._stopped is None):
             self._write_at = now + WRITE_INTERVAL_S
             self.write()
+
+    def catch_up(self) -> None:
+        """Take the newest samples, for a question about this moment. Thread-safe."""
+        self._take()
 
     def write(self) -> None:
         """Write all waiting readings, and delete those past their retention."""
@@ -125,6 +130,10 @@ class HistoryRecorder:
 
     def _take(self) -> bool:
         """Take the new samples. Return whether so many readings wait that they should be written."""
+        with self._taking:
+            return self._take_new()
+
+    def _take_new(self) -> bool:
         fresh: dict[str, float] = {}
         samples = self._latest()
         for uuid, sample in samples.items():

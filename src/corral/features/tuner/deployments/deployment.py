@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from corral.client import Client
-from corral.features.history.answers import JobGpuHistory
+from corral.core.model.jobs.job import Request
+from corral.features.history.answers import GpuWindow
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.model.tuning_spec import TuningSpec
@@ -44,6 +45,24 @@ class Endpoint:
     model: str | None = None
 
 
+class WantedGpus(NamedTuple):
+    """The GPUs of an experiment.
+
+    Attributes:
+        used: the number that the inference server uses.
+        request: the conditions on them.
+        exclusive: all GPUs of a node, of which the server uses `used`.
+        kept: the model that the task keeps to; "" while it is open.
+        not_over_nodes: why a gang over several nodes could not have them, where no node has so many; "" otherwise.
+    """
+
+    used: int
+    request: Request
+    exclusive: bool = False
+    kept: str = ""
+    not_over_nodes: str = ""
+
+
 class Deployment(Protocol):
     """The inference server of one experiment, from its deployment to its end."""
 
@@ -71,8 +90,8 @@ class Deployment(Protocol):
         """Return facts about the GPUs of the deployment (`gpus` is their number), None if unknown."""
         ...
 
-    def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
-        """Return the history of its GPUs in these seconds (Unix time), () if it is not recorded."""
+    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
+        """Return the readings of its GPUs between these times (Unix seconds), () if they are not known."""
         ...
 
     def last_lines(self) -> str:
@@ -98,6 +117,11 @@ class Deployed:
 class Mode(Protocol):
     """One mode of deployment."""
 
+    @property
+    def chooses_gpus(self) -> bool:
+        """Whether the GPUs are chosen by the conditions of the task."""
+        ...
+
     def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
         """Raise Refused for a task that this mode cannot deploy. Makes no requests."""
         ...
@@ -108,12 +132,21 @@ class Mode(Protocol):
         """
         ...
 
-    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: WantedGpus) -> Deployment:
         """Deploy a server with an experiment's parameters. Raises ExperimentFailed."""
         ...
 
+    def why_not_over_nodes(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> str | None:
+        """Return why the server cannot run on this number of nodes, None if no reason is known."""
+        ...
+
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
     ) -> str:
-        """Return the shell command that serves the model with these parameters, without a tuner."""
+        """Return the shell command that serves the model with these parameters, without a tuner.
+
+        `gpus` are those of all `members`, each of which is on a node of its own.
+        """
         ...

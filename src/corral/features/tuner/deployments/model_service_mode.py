@@ -11,11 +11,12 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
-from corral.features.history.answers import JobGpuHistory
+from corral.features.history.answers import GpuWindow
 from corral.features.services.selection import NodeSelection, command_words
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
@@ -26,20 +27,23 @@ from corral.features.tuner.deployments.deployment import (
     GpusTakenAway,
     Look,
     NothingDeploys,
+    WantedGpus,
 )
 from corral.features.tuner.deployments.health import is_healthy, served_model
 from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import InferenceEngine
-from corral.features.tuner.model.tuning_spec import TuningSpec
+from corral.features.tuner.model.tuning_spec import GPU_OPTIONS, TuningSpec
 from corral.features.tuner.search.trial import FailedStep
 
 if TYPE_CHECKING:
     # These are imported late: most tuners, and a server that checks a task, do not use a cluster.
     from corral.engines.kubernetes.cluster.client import Cluster
+    from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
     from corral.features.services.controllers import ServiceController
     from corral.features.services.manifests import ModelClaim, ServiceWanted
     from corral.features.services.service_pods import ServicePods
     from corral.features.services.service_status import ServiceState
+    from corral.features.tuner.deployments.service_gpus import ServiceGpus
 
 log = logging.getLogger("corral.tuner")
 
@@ -52,7 +56,9 @@ _LOOK_S = 0.5
 _REACHED_S = 60.0
 _END_S = 120.0
 _MOST_TASK_NAME = 40
-_KUBECONFIG = "KUBECONFIG"
+_OF_TUNER = ("KUBECONFIG", "CORRAL_PROMETHEUS_URL")
+"""Variables of a task that are the tuner's own. The server of an experiment does not get them."""
+
 _OF_ALL = frozenset({"kubeconfig", "model", "name", "namespace", "runtime", "via"})
 
 
@@ -76,14 +82,18 @@ class Seen(NamedTuple):
 class ModelService:
     """The service of one experiment."""
 
-    def __init__(self, cluster: "Cluster", controller: "ServiceController", name: str, task: Deployed) -> None:
+    def __init__(
+        self, cluster: "Cluster", controller: "ServiceController", sources: "ReadingSources", name: str, task: Deployed
+    ) -> None:
         self._cluster = cluster
         self._controller = controller
+        self._sources = sources
         self._name = name
         self._namespace = task.spec.model.namespace
         self._health = task.engine.health
         self._operator_s = task.timeout_s
         self._pods: ServicePods | None = None
+        self._gpus: ServiceGpus | None = None
         self._served_by: frozenset[str] = frozenset()
 
     @property
@@ -127,6 +137,7 @@ class ModelService:
         while True:
             seen = self._seen()
             if seen.state.state == "ready" and (endpoint := self._answering(seen)) is not None:
+                self._watch_gpus()
                 return endpoint
             ready_at = (ready_at or time.monotonic()) if seen.surely_ready else None
             if ready_at is not None and time.monotonic() - ready_at > _REACHED_S:
@@ -149,9 +160,8 @@ class ModelService:
         inner = {"count": gpus, "indices": [], "allocation_method": "kubernetes", "details": []}
         return {"model": self._gpu_model(), "count": gpus, "device_ids": [], "world_size": gpus, "gpu_info": inner}
 
-    def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
-        """Return (): the server records only GPUs that it has allocated."""
-        return ()
+    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
+        return () if self._gpus is None else self._gpus.window(began_at, ended_at)
 
     def last_lines(self) -> str:
         from corral.features.services.service_pods import last_lines
@@ -178,6 +188,8 @@ class ModelService:
 
     def close(self) -> None:
         """Close the connections to the cluster."""
+        if self._gpus is not None:
+            self._gpus.close()
         self._controller.close()
 
     def _seen(self) -> Seen:
@@ -201,6 +213,14 @@ class ModelService:
             said = f"{self._name} cannot become ready: {state.why}"
             raise ExperimentFailed(FailedStep.DEPLOY, f"{said}; its last lines:\n{self.last_lines()}")
         return Seen(state, self._pods)
+
+    def _watch_gpus(self) -> None:
+        from corral.features.tuner.deployments.service_gpus import ServiceGpus
+
+        if self._gpus is None:
+            self._gpus = ServiceGpus(
+                self._cluster, self._sources, lambda: () if self._pods is None else self._pods.alive
+            )
 
     def _answering(self, seen: Seen) -> Endpoint | None:
         """Return the first of its addresses that answers from here."""
@@ -229,10 +249,15 @@ class ModelService:
 class ModelServiceMode:
     """Services of one operator, named as in `corral deploy --via`."""
 
+    chooses_gpus = False
+
     def __init__(self, via: str) -> None:
         self._via = via
 
     def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
+        for key in GPU_OPTIONS:
+            if getattr(spec, key):
+                raise Refused(f"{key}: Kubernetes chooses the GPUs of model services; leave it out", field=key)
         if _claim(spec) is not None and self._via == "kserve" and "mount_path" in (spec.storage or {}):
             raise Refused(
                 "storage.mount_path: KServe mounts a claim at /mnt/models; leave it out", field="storage.mount_path"
@@ -258,7 +283,7 @@ class ModelServiceMode:
             raise BackendFailed(f"{row.service_name} cannot be looked at: {error}") from None
         return None
 
-    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: WantedGpus) -> Deployment:
         from corral.features.services.manifests import ServiceWanted
 
         spec, claim = task.spec, _claim(task.spec)
@@ -270,8 +295,8 @@ class ModelServiceMode:
             task.engine.options(row.parameters),
             annotations={MARK: _mark(task, row), **_noted_of(claim)},
             labels={_TASK_LABEL: _task_name(spec), _EXPERIMENT_LABEL: str(row.experiment_id)},
-            gpus=gpus,
-            env={key: value for key, value in spec.env.items() if key != _KUBECONFIG},
+            gpus=gpus.used,
+            env={key: value for key, value in spec.env.items() if key not in _OF_TUNER},
             claim=claim,
             queue=spec.queue,
             project=spec.project,
@@ -291,8 +316,13 @@ class ModelServiceMode:
             raise ExperimentFailed(FailedStep.DEPLOY, str(error)) from None
         return service
 
+    def why_not_over_nodes(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> str | None:
+        return f"a service of {self._via} is not spread over nodes here"
+
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
     ) -> str:
         claim = _claim(spec)
         model = spec.model.id_or_path
@@ -310,11 +340,17 @@ class ModelServiceMode:
         from corral.engines.kubernetes.cluster.client import Cluster
         from corral.engines.kubernetes.cluster.kubeconfig import find_access
         from corral.features.services.controllers import CONTROLLERS
+        from corral.features.services.watched_gpus import reading_sources
 
-        named = {_KUBECONFIG: task.spec.env[_KUBECONFIG]} if _KUBECONFIG in task.spec.env else {}
-        cluster = Cluster(find_access(environ={**os.environ, **named}))
-        controller = CONTROLLERS[self._via](cluster, say=lambda text: log.info("%s", text), client=task.client)
-        return ModelService(cluster, controller, _name_of(task.spec, row.experiment_id), task)
+        named = {name: text for name, text in task.spec.env.items() if name in _OF_TUNER}
+        environ = {**os.environ, **named}
+        cluster, sources = Cluster(find_access(environ=environ)), reading_sources(task.spec.gpu_selection, environ)
+        controller = CONTROLLERS[self._via](
+            cluster, sources=sources, say=lambda text: log.info("%s", text), client=task.client
+        )
+        # A measurement is of its own time, whatever the choice of the node was made by.
+        now = replace(sources, window_s=0)
+        return ModelService(cluster, controller, now, _name_of(task.spec, row.experiment_id), task)
 
 
 def _claim(spec: TuningSpec) -> "ModelClaim | None":

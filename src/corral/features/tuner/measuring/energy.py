@@ -3,19 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from corral.features.history.answers import JobGpuHistory
+from corral.features.history.answers import GpuWindow
 
 _POWER = "power_w"
 
 
-def energy_j(duration_s: float, gpus: Sequence[JobGpuHistory]) -> float | None:
+def energy_j(duration_s: float, gpus: Sequence[GpuWindow]) -> float | None:
     """Return the joules that all GPUs used in a window: the mean of the measured power times the whole duration.
 
     None if the power of one of them was not measured.
     """
-    powers_w = [_mean_power_w(gpu) for gpu in gpus]
-    known = [power_w for power_w in powers_w if power_w is not None]
-    return sum(known) * duration_s if known and len(known) == len(powers_w) else None
+    powers = [gpu.series.get(_POWER) for gpu in gpus]
+    known = [power for power in powers if power is not None]
+    return sum(one.sum / one.count for one in known) * duration_s if known and len(known) == len(powers) else None
 
 
 def energy_figures(levels: Sequence[Mapping[str, Any]], joules: Sequence[float | None]) -> dict[str, float]:
@@ -29,12 +29,6 @@ def energy_figures(levels: Sequence[Mapping[str, Any]], joules: Sequence[float |
     if output is not None and prompt is not None and output + prompt:
         figures["energy_per_total_token_j"] = total / (output + prompt)
     return figures
-
-
-def _mean_power_w(gpu: JobGpuHistory) -> float | None:
-    points = gpu.series.get(_POWER, ())
-    weight = sum(point.coverage for point in points)
-    return sum(point.mean * point.coverage for point in points) / weight if weight else None
 
 
 def _tokens(levels: Sequence[tuple[Mapping[str, Any], float]], name: str) -> float | None:

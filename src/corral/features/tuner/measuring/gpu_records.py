@@ -1,77 +1,80 @@
 """Builds the records of an experiment's GPUs: their identity, and their readings during the measurements. Pure."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from corral.core.model.answers.job_details import JobDetail
-from corral.features.history.answers import HistoryPoint, JobGpuHistory
+from corral.features.history.answers import GpuWindow
+from corral.features.history.monitoring import monitoring_of
+from corral.features.tuner.measuring.energy import energy_figures, energy_j
+from corral.wire import from_plain, to_plain
 
-_SERIES = {
-    "utilization": "utilization_pct",
-    "memory_used_mb": "memory_used_mib",
-    "temperature_c": "temperature_c",
-    "power_draw_w": "power_w",
-}
+_KEPT = ("utilization_pct", "memory_used_mib", "temperature_c", "power_w", "sm_clock_mhz", "throttle")
+"""The series that a level keeps of each GPU. A record has a limit of size, and may have many levels and GPUs."""
+
+_DURATION, _GPUS = "measured_s", "gpus"
+
+
+_BETWEEN_MODELS = " + "
+"""Between the models of an experiment that got GPUs of several."""
 
 
 def gpu_info_of(job: JobDetail, gpus: int) -> dict[str, Any] | None:
-    """Return the GPUs of a job in the form that autotuners use, None if it has none."""
+    """Return the GPUs of a job in the form that autotuners use, None if it has none.
+
+    `nodes` has those of each member, by rank.
+    """
     if not job.grant:
         return None
     return {
-        "model": job.grant[0].name,
+        "model": _BETWEEN_MODELS.join(dict.fromkeys(one.name for one in job.grant if one.name)) or None,
         "count": len(job.grant),
         "device_ids": [granted.uuid for granted in job.grant],
         "world_size": gpus,
         "gpu_info": job.gpu_info,
+        "nodes": [
+            {
+                "node": member.node,
+                "device_ids": list(member.devices),
+                "indices": [one.index for one in job.grant if one.rank == member.rank],
+            }
+            for member in job.members
+        ],
     }
 
 
-def whole_seconds(window: tuple[float, float]) -> tuple[int, int] | None:
-    """Return (start, end) of the whole seconds within a window (Unix seconds), None if there are none."""
-    since, until = math.ceil(window[0]), math.floor(window[1])
-    return (since, until) if since < until else None
+def gpus_of_level(duration_s: float, gpus: Sequence[GpuWindow]) -> dict[str, Any]:
+    """Return the readings of the GPUs during a level of load, as a part of its figures; empty without any reading."""
+    kept = [
+        GpuWindow(gpu.label, gpu.name, gpu.memory_mib, {name: gpu.series[name] for name in _KEPT if name in gpu.series})
+        for gpu in gpus
+    ]
+    return {_DURATION: duration_s, _GPUS: to_plain(kept)} if any(gpu.series for gpu in kept) else {}
 
 
-def monitoring_of_windows(windows: Sequence[Sequence[JobGpuHistory]]) -> dict[str, Any] | None:
-    """Return `gpu_monitoring` over several windows, each with the history of every GPU; None without readings."""
-    points: dict[str, dict[str, list[HistoryPoint]]] = {}
-    known: dict[str, JobGpuHistory] = {}
-    for window in windows:
-        for gpu in window:
-            known[gpu.label] = gpu
-            for name, read in gpu.series.items():
-                points.setdefault(gpu.label, {}).setdefault(name, []).extend(read)
-    stats = {label: _stats(known[label], series) for label, series in points.items()}
-    counts = [len(read) for series in points.values() for read in series.values()]
-    if not counts:
-        return None
-    return {
-        "monitoring_duration_seconds": float(max(counts)),
-        "sample_count": max(counts),
-        "gpu_stats": {label: found for label, found in stats.items() if found},
-    }
+def members_in(gpu_info: Mapping[str, Any] | None) -> int:
+    """Return the number of members in the record of an experiment's GPUs; 1 if that is not known.
+
+    Anybody with access to the task may have written the record.
+    """
+    nodes = (gpu_info or {}).get("nodes")
+    return len(nodes) if isinstance(nodes, list) and nodes else 1
 
 
-def _stats(gpu: JobGpuHistory, series: Mapping[str, Sequence[HistoryPoint]]) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": gpu.name}
-    for name, of_history in _SERIES.items():
-        if read := series.get(of_history):
-            found[name] = _range(read)
-    if "utilization" in found:
-        found["utilization"]["samples"] = len(series["utilization_pct"])
-    if gpu.memory_mib and "memory_used_mb" in found:
-        used = found["memory_used_mb"]
-        found["memory_usage_percent"] = {key: round(100 * mib / gpu.memory_mib, 2) for key, mib in used.items()}
-    return found
+def models_in(gpu_info: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the models of the GPUs in the record of an experiment; () if they are not known."""
+    model = (gpu_info or {}).get("model")
+    return tuple(model.split(_BETWEEN_MODELS)) if isinstance(model, str) and model else ()
 
 
-def _range(points: Sequence[HistoryPoint]) -> dict[str, float]:
-    weight = sum(point.coverage for point in points)
-    mean = sum(point.mean * point.coverage for point in points) / weight
-    return {
-        "min": round(min(point.min for point in points), 2),
-        "max": round(max(point.max for point in points), 2),
-        "mean": round(mean, 2),
-    }
+def figures_of_gpus(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return `gpu_monitoring` and the energy over levels with `gpus_of_level`; nothing that was not measured."""
+    windows = [_windows_of(level) for level in levels]
+    joules = [energy_j(level.get(_DURATION, 0.0), gpus) for level, gpus in zip(levels, windows, strict=True)]
+    monitoring = monitoring_of(windows)
+    return energy_figures(levels, joules) | ({} if monitoring is None else {"gpu_monitoring": to_plain(monitoring)})
+
+
+def _windows_of(level: Mapping[str, Any]) -> list[GpuWindow]:
+    """Return the GPUs of a level; none if an earlier version of the tuner measured it."""
+    return [from_plain(GpuWindow, gpu, field=_GPUS) for gpu in level.get(_GPUS, ())]

@@ -1,6 +1,5 @@
 """Converts the ledger's record of an experiment to a trial of the search, and back. Pure."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from corral.features.tuner.answers import ExperimentRow
@@ -21,17 +20,9 @@ def trial_of(row: ExperimentRow) -> Trial:
     )
 
 
-def state_of(trial: Trial, windows: list[tuple[float, float]]) -> dict[str, Any]:
-    """Return the stored state of a trial without its number and parameters; `windows` are its measurements (Unix
-    seconds).
-    """
+def state_of(trial: Trial) -> dict[str, Any]:
+    """Return the stored state of a trial without its number and parameters."""
     return {
         "readings": [to_plain(reading) for reading in trial.readings],
-        "windows": [list(window) for window in windows],
         "failure": None if trial.failure is None else to_plain(trial.failure),
     }
-
-
-def windows_of(state: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Return the (start, end) times of an experiment's measurements so far."""
-    return [(began_at, ended_at) for began_at, ended_at in state.get("windows", ())]

@@ -7,11 +7,13 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from corral.client import Client
 from corral.core.model.errors import Refused
-from corral.core.model.units import count_of
+from corral.core.model.units import count_of, format_memory
+from corral.core.preflight.model_source import LocalModel
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     Deployed,
@@ -21,13 +23,13 @@ from corral.features.tuner.deployments.deployment import (
     GpusTakenAway,
     Mode,
     NothingDeploys,
+    WantedGpus,
 )
-from corral.features.tuner.engines.gpu_estimate import gpu_estimate
+from corral.features.tuner.engines.candidate_need import CandidateNeed, candidate_need
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
-from corral.features.tuner.measuring.energy import energy_figures, energy_j
 from corral.features.tuner.measuring.generators import Chosen, LoadGenerator
-from corral.features.tuner.measuring.gpu_records import monitoring_of_windows, whole_seconds
+from corral.features.tuner.measuring.gpu_records import figures_of_gpus, gpus_of_level, models_in
 from corral.features.tuner.measuring.level_figures import (
     HEADLINES,
     RATES,
@@ -38,8 +40,9 @@ from corral.features.tuner.measuring.level_figures import (
     level_metrics,
 )
 from corral.features.tuner.model.tuning_spec import TuningSpec
-from corral.features.tuner.running.experiment_record import state_of, trial_of, windows_of
+from corral.features.tuner.running.experiment_record import state_of, trial_of
 from corral.features.tuner.running.shared_search import SharedSearch
+from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.search.trial import FailedStep, LevelReading, LoadLevel, TrialFailure
 
 log = logging.getLogger("corral.tuner")
@@ -69,7 +72,9 @@ class RunningTask:
     config: TuningSpec
     engine: InferenceEngine
     mode: Mode
+    model: LocalModel | None
     chosen: Chosen
+    gpus: TaskGpus
     search: SharedSearch
     stop: StopSign
     timeout_s: float
@@ -83,12 +88,12 @@ class ExperimentRun:
         self._task = task
         self._row = row
         self._trial = trial_of(row)
-        self._windows = windows_of(row.search_state)
         self._levels: list[dict[str, Any]] = list((row.metrics or {}).get("raw_results", ()))
         self._deployed = Deployed(client, task.id, task.config, task.engine, task.timeout_s)
         self._server: Deployment | None = None
         self._endpoint: Endpoint | None = None
         self._gpus = 1
+        self._deployed_here = False
         self._began = time.monotonic()
 
     def run(self) -> None:
@@ -108,56 +113,73 @@ class ExperimentRun:
         except TaskStopped as stopped:
             error = str(stopped)
             self._trial = replace(self._trial, failure=TrialFailure(FailedStep.OTHER))
-        of_gpus = self._of_gpus()
         if self._server is not None:
             self._server.end()
         if hopeless is not None:
             # Before the search learns of the failure: it would offer the next combination, which may begin at once.
             self._task.stop.why = f"experiment {self._row.experiment_id} showed that none can be deployed"
             self._task.stop.set()
-        self._finish(error, of_gpus)
+        self._finish(error)
         if hopeless is not None:
             raise hopeless
 
     def _measure_all(self) -> None:
         self._server = self._known()
         self._look()
-        gpus = self._estimated()
+        need = self._needed()
         while (level := self._task.search.next_level(self._row.experiment_id)) is not None:
             try:
-                server, endpoint = self._ready(gpus)
+                server, endpoint = self._ready(need)
                 self._measure(server, endpoint, level)
             except GpusTakenAway as taken:
                 log.info("experiment %d waits again: %s", self._row.experiment_id, taken)
                 self._change(status="pending")
 
-    def _estimated(self) -> int:
+    def _needed(self) -> CandidateNeed:
         task = self._task
         try:
-            estimate = gpu_estimate(task.config.model.id_or_path, self._row.parameters)
+            need = candidate_need(task.config, task.engine, task.model, self._row.parameters)
         except Refused as refused:
             raise ExperimentFailed(FailedStep.DEPLOY, str(refused)) from None
+        memory = "unknown memory" if need.min_memory_mib is None else f"{format_memory(need.min_memory_mib)} each"
         log.info(
-            "experiment %d of task %s: estimated requirements: %s with %d MiB each",
-            self._row.experiment_id, task.id, count_of(estimate.gpus, "GPU"), estimate.memory_mib,
+            "experiment %d of task %s: estimated requirements: %s with %s",
+            self._row.experiment_id, task.id, count_of(need.gpus, "GPU"), memory,
         )  # fmt: skip
-        self._gpus = estimate.gpus
-        return estimate.gpus
+        self._gpus = need.gpus
+        return need
 
-    def _ready(self, gpus: int) -> tuple[Deployment, Endpoint]:
+    def _ready(self, need: CandidateNeed) -> tuple[Deployment, Endpoint]:
         """Return the server, running and answering. Does nothing if it is in that state already."""
         task = self._task
-        server = self._server = self._server or self._deploy(gpus)
+        server = self._server = self._server or self._deploy(need)
         server.await_gpus(task.config.gpu_wait_timeout_s, self._look)
         if self._row.status == "benchmarking" and self._endpoint is not None:
             return server, self._endpoint
         self._began = time.monotonic()
-        if self._row.status != "deploying":
-            self._change(status="deploying")
+        self._note_gpus(server, need.gpus)
         endpoint = self._endpoint = server.await_ready(self._deadline, self._look)
         self._warm_up(server, endpoint)
-        self._change(status="benchmarking", service_url=endpoint.url, gpu_info=server.gpu_info(gpus))
+        self._change(status="benchmarking", service_url=endpoint.url)
         return server, endpoint
+
+    def _note_gpus(self, server: Deployment, gpus: int) -> None:
+        """Record the GPUs. Raise GpusTakenAway if they are of another model than the task keeps to.
+
+        A job that was submitted before the model was known may start again on another one.
+        """
+        found = server.gpu_info(gpus)
+        if not self._task.gpus.keeps(found):
+            server.end()
+            self._server = None
+            other = f"it got {' and '.join(models_in(found))}, and the task keeps to another model of GPU"
+            raise ExperimentFailed(FailedStep.DEPLOY, other) if self._deployed_here else GpusTakenAway(other)
+        if found is not None and found["count"] < gpus:
+            raise ExperimentFailed(FailedStep.DEPLOY, f"it needs {gpus} GPUs, and the whole node has {found['count']}")
+        changes = {name: value for name, value in (("gpu_info", found),) if value is not None}
+        if changes or self._row.status != "deploying":
+            self._change(status="deploying", **changes)
+        self._task.gpus.note(found)
 
     def _known(self) -> Deployment | None:
         """Return the server that an earlier tuner has deployed. It must answer again before it is measured."""
@@ -166,10 +188,23 @@ class ExperimentRun:
             self._change(status="deploying", **server.noted)
         return server
 
-    def _deploy(self, gpus: int) -> Deployment:
-        server = self._task.mode.deploy(self._deployed, self._row, gpus)
+    def _deploy(self, need: CandidateNeed) -> Deployment:
+        wanted = self._wanted(self._task.gpus.wanted(need))
+        server = self._task.mode.deploy(self._deployed, self._row, wanted)
+        self._deployed_here = bool(wanted.kept)
         self._change(**server.noted)
         return server
+
+    def _wanted(self, gpus: WantedGpus) -> WantedGpus:
+        """Return the GPUs to ask for, on several nodes if no node has so many."""
+        task = self._task
+        if not task.mode.chooses_gpus:
+            return gpus
+        why_not = partial(task.mode.why_not_over_nodes, task.config, task.engine, self._row.parameters)
+        found = task.gpus.on_nodes(gpus, why_not)
+        if (members := found.request.gang_size) > 1:
+            log.info("experiment %d of task %s is a gang on %d nodes", self._row.experiment_id, task.id, members)
+        return found
 
     @property
     def _deadline(self) -> float:
@@ -203,13 +238,13 @@ class ExperimentRun:
                 f"no request was answered at {level.concurrency} at a time within {result.duration_s:.1f} s: "
                 f"{result.first_failure or 'all took longer'}; the server's last lines:\n{server.last_lines()}",
             )
-        found = level_metrics(result, generator=generator.name, gpus=self._gpus)
+        of_gpus = gpus_of_level(result.duration_s, server.gpu_window(result.began_at, result.ended_at))
+        found = level_metrics(result, generator=generator.name, gpus=self._gpus) | of_gpus
         self._levels.append(found)
-        self._windows.append((result.began_at, result.ended_at))
         read = {name: found[name] for name in _READ if found.get(name) is not None}
         self._trial = replace(self._trial, readings=(*self._trial.readings, LevelReading(level, read)))
         self._task.search.tell(self._trial)
-        self._change(metrics=self._metrics(), search_state=state_of(self._trial, self._windows))
+        self._change(metrics=self._metrics(), search_state=state_of(self._trial))
 
     def _applied(
         self, generator: LoadGenerator, server: Deployment, endpoint: Endpoint, load: AppliedLoad
@@ -249,25 +284,14 @@ class ExperimentRun:
 
     def _metrics(self) -> dict[str, Any]:
         note = self._task.chosen.note
-        return combined(self._levels) | ({} if note is None else {"generator_note": note})
+        noted = {} if note is None else {"generator_note": note}
+        return combined(self._levels) | figures_of_gpus(self._levels) | noted
 
-    def _of_gpus(self) -> dict[str, Any]:
-        """Return the readings of the GPUs during the measurements, and the energy; empty without readings."""
-        server = self._server
-        if server is None:
-            return {}
-        seconds = [whole_seconds(window) for window in self._windows]
-        histories = [[] if one is None else server.gpu_history(*one) for one in seconds]
-        lasted_s = [ended_at - began_at for began_at, ended_at in self._windows]
-        joules = [energy_j(long_s, gpus) for long_s, gpus in zip(lasted_s, histories, strict=True)]
-        monitoring = monitoring_of_windows(histories)
-        return energy_figures(self._levels, joules) | ({} if monitoring is None else {"gpu_monitoring": monitoring})
-
-    def _finish(self, error: str | None, of_gpus: dict[str, Any]) -> None:
+    def _finish(self, error: str | None) -> None:
         self._trial = replace(self._trial, ended=True)
         self._task.search.tell(self._trial)
         scores = None if error is not None else self._task.search.scores(self._row.experiment_id)
-        metrics = self._metrics() | of_gpus if self._levels else None
+        metrics = self._metrics() if self._levels else None
         if scores is None and error is None and not self._levels:
             error = "nothing was measured"
         changes = {
@@ -275,7 +299,7 @@ class ExperimentRun:
             "error_message": error,
             "objective_score": None if scores is None else scores[0],
             "metrics": metrics,
-            "search_state": state_of(self._trial, self._windows),
+            "search_state": state_of(self._trial),
         }
         self._change(**{name: value for name, value in changes.items() if value is not None})
 

@@ -59,10 +59,10 @@ NO_PODS = json.dumps({"items": [], "metadata": {}})
 
 
 @contextmanager
-def prometheus(directory: Path, target: str) -> Iterator[str]:
-    settings = {
-        "scrape_configs": [{"job_name": "dcgm", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}]
-    }
+def prometheus(directory: Path, target: str, **labels: str) -> Iterator[str]:
+    """A real one that scrapes a target each second, and gives its series these labels; its address."""
+    scraped = {"targets": [target], "labels": labels}
+    settings = {"scrape_configs": [{"job_name": "dcgm", "scrape_interval": "1s", "static_configs": [scraped]}]}
     (directory / "prometheus.yml").write_text(yaml.safe_dump(settings))
     with (directory / "log").open("wb") as log:
         # Some distributions keep the store in one place of the machine by default.

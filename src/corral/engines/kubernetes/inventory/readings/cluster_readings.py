@@ -1,32 +1,33 @@
 """Reads the GPUs of a cluster: from a Prometheus, from each node's dcgm-exporter, or by nvidia-smi in pods."""
 
+import math
 import time
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlencode, urlsplit
+from typing import NamedTuple, TypeVar
 
-from corral.core.model.errors import BackendFailed, CorralError, Refused
+from corral.core.model.errors import CorralError
 from corral.core.model.placing.placement_rules import Labels
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import MissingRight
-from corral.engines.kubernetes.cluster.json_text import read_json
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.inventory.occupants import PodName
 from corral.engines.kubernetes.inventory.readings.dcgm_text import (
     FIELDS,
     query_of,
+    query_over_time,
     readings_of_exporter,
     readings_of_queries,
+    readings_over_time,
 )
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 from corral.engines.kubernetes.inventory.readings.nvidia_smi_csv import COMMAND, readings_of_nvidia_smi
+from corral.engines.kubernetes.inventory.readings.prometheus import ask_prometheus
 
 EXPORTER_LABELS = ("app.kubernetes.io/name=dcgm-exporter", "app in (dcgm-exporter,nvidia-dcgm-exporter)")
 """Labels of the dcgm-exporter pods, by its own chart, and by other charts and NVIDIA's operator."""
@@ -34,7 +35,7 @@ EXPORTER_LABELS = ("app.kubernetes.io/name=dcgm-exporter", "app in (dcgm-exporte
 EXPORTER_TAGS = frozenset(
     [("app.kubernetes.io/name", "dcgm-exporter"), ("app", "dcgm-exporter"), ("app", "nvidia-dcgm-exporter")]
 )
-"""The same labels one by one."""
+"""The labels of dcgm-exporter pods, as single pairs."""
 
 EXPORTER_PORT = 9400
 READ_S = 5.0
@@ -43,15 +44,11 @@ READ_S = 5.0
 P = TypeVar("P")
 T = TypeVar("T")
 
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
 _AT_ONCE = 16
 _OLDEST_S = 120
 """The largest age of values. Prometheus gives values up to five minutes old by default; old versions ignore the
 parameter.
 """
-
-_MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,21 +171,23 @@ def find_exporters(cluster: Cluster, timeout_s: float = READ_S) -> dict[str, Pod
 def _from_prometheus(
     url: str, hostnames: Mapping[str, str], timeout_s: float, window_s: int
 ) -> dict[str, tuple[GpuReading, ...]]:
-    # One after the other: for 40,000 GPUs the answer about one field is 10 MB, and several times that in memory.
-    told = readings_of_queries((field, _ask(url, field, timeout_s, window_s)) for field in FIELDS)
+    # The fields are requested one after another: for 40,000 GPUs an answer is 10 MB, and needs several times that in
+    # memory.
+    lookback = f"{_OLDEST_S}s"
+    told = readings_of_queries(
+        (field, ask_prometheus(url, {"query": query_of(field, window_s), "lookback_delta": lookback}, timeout_s))
+        for field in FIELDS
+    )
     return {hostnames[name]: gpus for name, gpus in told.items() if name in hostnames}
 
 
-def _ask(url: str, field: str, timeout_s: float, window_s: int) -> Any:
-    """Return Prometheus' answer about one field. Environment variables for proxies are ignored (decision 65)."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise Refused(f"{url!r} is no address of a Prometheus, such as http://prometheus:9090", field="prometheus_url")
-    query = urlencode({"query": query_of(field, window_s), "lookback_delta": f"{_OLDEST_S}s"})
-    try:
-        with _direct.open(f"{url.rstrip('/')}/api/v1/query?{query}", timeout=timeout_s) as answer:
-            return read_json(answer.read(_MOST_BYTES))
-    except (OSError, ValueError) as error:
-        raise BackendFailed(f"Prometheus at {url} does not tell of GPUs: {error}") from None
+def scraped_between(
+    url: str, labels: Mapping[str, str], since: float, until: float, timeout_s: float
+) -> list[tuple[float, dict[str, tuple[GpuReading, ...]]]]:
+    """Return each scrape between two times (Unix seconds) of the series with these labels: its time, GPUs by node."""
+    query = query_over_time(labels, math.ceil(until - since))
+    answer = ask_prometheus(url, {"query": query, "time": f"{until:.3f}"}, timeout_s)
+    return [(at, found) for at, found in readings_over_time(answer) if since < at <= until]
 
 
 def _from_exporters(

@@ -2,6 +2,7 @@
 Pure.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -9,15 +10,17 @@ from typing import Any, NamedTuple
 from corral.engines.kubernetes.inventory.occupants import PodName
 from corral.engines.kubernetes.inventory.readings.gpu_reading import MOST_GPUS, GpuReading, measured
 
-UTILIZATION, USED, FREE, RESERVED, TEMPERATURE = (
+UTILIZATION, USED, FREE, RESERVED, TEMPERATURE, POWER, CLOCK = (
     "DCGM_FI_DEV_GPU_UTIL",
     "DCGM_FI_DEV_FB_USED",
     "DCGM_FI_DEV_FB_FREE",
     "DCGM_FI_DEV_FB_RESERVED",
     "DCGM_FI_DEV_GPU_TEMP",
+    "DCGM_FI_DEV_POWER_USAGE",
+    "DCGM_FI_DEV_SM_CLOCK",
 )
-FIELDS = (UTILIZATION, USED, FREE, RESERVED, TEMPERATURE)
-"""The fields that are read: percent, MiB three times, degrees Celsius."""
+FIELDS = (UTILIZATION, USED, FREE, RESERVED, TEMPERATURE, POWER, CLOCK)
+"""The fields that are read: percent, MiB three times, degrees Celsius, watts, MHz."""
 
 _NODE_LABELS = ("node", "kubernetes_node", "hostname", "Hostname")
 """Labels that name the node: first those that a scrape adds, then those of the exporter."""
@@ -66,15 +69,64 @@ def readings_of_queries(answers: Iterable[tuple[str, Any]]) -> dict[str, tuple[G
     return {node: tuple(gpus.values()) for node, gpus in _readings(samples).items()}
 
 
+def query_over_time(labels: Labels, seconds: int) -> str:
+    """Return the Prometheus query for all values of all fields in the last seconds, of the series with these labels."""
+    matched = "".join(f",{name}={json.dumps(value)}" for name, value in labels.items())
+    return f'{{__name__=~"{"|".join(FIELDS)}"{matched}}}[{seconds}s]'
+
+
+def readings_over_time(answer: Any) -> list[tuple[float, dict[str, tuple[GpuReading, ...]]]]:
+    """Return the GPUs by node name at each time (Unix seconds) of Prometheus' answer to `query_over_time`.
+
+    Of two series of the same value at the same time the one with more values counts, such as one of two scrapes.
+    """
+    kept: dict[tuple[object, ...], dict[float, _Sample]] = {}
+    for samples in sorted(_samples_over_time(answer), key=lambda samples: (-len(samples), repr(samples))):
+        first = next(iter(samples.values()))
+        key = first.node, first.labels.get("gpu"), first.labels.get("GPU_I_ID"), _pod_of(first.labels), first.field
+        known = kept.setdefault(key, {})
+        if not known or max(samples) < min(known) or min(samples) > max(known):
+            known |= samples
+    by_time: dict[float, list[_Sample]] = {}
+    for series in kept.values():
+        for at, sample in series.items():
+            by_time.setdefault(at, []).append(sample)
+    return [
+        (at, {node: tuple(gpus.values()) for node, gpus in _readings(by_time[at]).items()}) for at in sorted(by_time)
+    ]
+
+
+def _samples_over_time(answer: Any) -> Iterator[dict[float, _Sample]]:
+    """Yield the values of each series by their times."""
+    for row in _rows(answer):
+        values, labels = row.get("values"), _texts(row.get("metric"))
+        node, field = _node_of(labels), labels.get("__name__", "")
+        found = {
+            float(pair[0]): _Sample(node, field, labels, str(pair[1]))
+            for pair in (values if isinstance(values, list) else ())
+            if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], int | float)
+        }
+        if found and node and field in FIELDS:
+            yield found
+
+
 def _samples_of_query(field: str, answer: Any) -> Iterator[_Sample]:
+    for row in _rows(answer):
+        told, value = _texts(row.get("metric")), row.get("value")
+        if not isinstance(value, list) or len(value) != 2 or told.get("__name__", field) != field:
+            continue
+        if node := _node_of(told):
+            yield _Sample(node, field, told, str(value[1]))
+
+
+def _rows(answer: Any) -> list[dict[str, Any]]:
     data = answer.get("data") if isinstance(answer, dict) else None
     rows = data.get("result") if isinstance(data, dict) else None
-    for row in rows if isinstance(rows, list) else ():
-        labels, value = (row.get("metric"), row.get("value")) if isinstance(row, dict) else (None, None)
-        if isinstance(labels, dict) and isinstance(value, list) and len(value) == 2:
-            told = {key: label for key, label in labels.items() if isinstance(label, str)}
-            if told.get("__name__", field) == field and (node := _node_of(told)):
-                yield _Sample(node, field, told, str(value[1]))
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _texts(labels: Any) -> Labels:
+    return {key: label for key, label in labels.items() if isinstance(label, str)} if isinstance(labels, dict) else {}
 
 
 def _samples_of_exporter(text: str) -> Iterator[_Sample]:
@@ -89,12 +141,14 @@ def _unescaped(value: str) -> str:
 
 
 def _node_of(labels: Labels) -> str:
-    """The node as a scrape's own labels say it, then as the exporter does."""
+    """Return the name of the node: by the labels that a scrape adds, else by the exporter's own; "" if there is
+    none.
+    """
     return next((labels[key] for key in _NODE_LABELS if labels.get(key)), "")
 
 
 def _readings(samples: Iterable[_Sample]) -> dict[str, dict[int, GpuReading]]:
-    """Readings by node and index. A slice is a part of a GPU: left out."""
+    """Return the readings by node and index. Slices are left out, because a slice is only a part of a GPU."""
     values: dict[str, dict[int, dict[str, float | None]]] = {}
     uuids: dict[tuple[str, int], str | None] = {}
     pods: dict[tuple[str, int], set[PodName | None]] = {}
@@ -139,4 +193,6 @@ def _reading(
         None if used is None or free is None else round(used + free + (values.get(RESERVED) or 0.0)),
         values.get(TEMPERATURE),
         next(iter(pods)) if len(pods) == 1 else None,
+        values.get(POWER),
+        values.get(CLOCK),
     )

@@ -8,10 +8,13 @@ from corral.engines.kubernetes.inventory.readings.gpu_reading import MOST_GPUS, 
 
 COMMAND = (
     "nvidia-smi",
-    "--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu",
+    "--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,clocks.sm",
     "--format=csv,noheader,nounits",
 )
-"""The command; it gives MiB, percent and degrees Celsius. Indices are left out: they count within the pod."""
+"""The command; it gives percent, MiB twice, degrees Celsius, watts and MHz.
+
+Indices are left out: they count within the pod.
+"""
 
 
 def readings_of_nvidia_smi(texts: Iterable[tuple[PodName, str]]) -> tuple[GpuReading, ...]:
@@ -29,9 +32,9 @@ def readings_of_nvidia_smi(texts: Iterable[tuple[PodName, str]]) -> tuple[GpuRea
 
 def _reading(line: str) -> GpuReading | None:
     cells = [cell.strip() for cell in line.split(",")]
-    if len(cells) != 5 or not cells[0].startswith(("GPU-", "MIG-")):
+    if len(cells) != 7 or not cells[0].startswith(("GPU-", "MIG-")):
         return None
-    used_pct, used, total, temperature = map(measured, cells[1:])
+    used_pct, used, total, temperature, power_w, clock_mhz = map(measured, cells[1:])
     return GpuReading(
         0,
         cells[0],
@@ -39,4 +42,6 @@ def _reading(line: str) -> GpuReading | None:
         None if used is None else round(used),
         None if total is None else round(total),
         temperature,
+        power_w=power_w,
+        sm_clock_mhz=clock_mhz,
     )
