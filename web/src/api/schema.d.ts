@@ -3729,6 +3729,12 @@ export interface components {
             rows: components["schemas"]["FairShareRow"][];
         };
         /**
+         * Fallback
+         * @description The choice if no node has enough idle GPUs: Kubernetes decides, or the node of lowest utilisation is taken.
+         * @enum {string}
+         */
+        Fallback: "kubernetes" | "pin";
+        /**
          * GiveUp
          * @description Delete all MIG slices of a device; with `apply` false, only show what would be done.
          */
@@ -4949,6 +4955,12 @@ export interface components {
             user?: string | null;
         };
         /**
+         * NodeAffinity
+         * @description Whether Kubernetes should put a service on the chosen node, must, or chooses by itself.
+         * @enum {string}
+         */
+        NodeAffinity: "preferred" | "required" | "any";
+        /**
          * NodeList
          * @description Nodes by name.
          */
@@ -4989,6 +5001,72 @@ export interface components {
             reason: string | null;
             /** State */
             state: string;
+        };
+        /**
+         * NodeSelection
+         * @description How the node of a service is chosen.
+         *
+         *     Attributes:
+         *         affinity: "any" chooses no node.
+         *         fallback: the choice if no node has enough idle GPUs.
+         *         utilization_threshold, memory_threshold: percent; a GPU at or over one of them is not idle.
+         *         prefer_nodes: names of nodes that come first, if they have enough idle GPUs.
+         *         prefer_labels: labels of nodes that come first; nodes with more of them come before others.
+         *         whole_nodes_last: whether a service that needs a part of a node goes to one in use rather than to a free one.
+         *         count_hosts: whether the node must also have room for the CPUs, the memory and the pod.
+         *         window_s: the seconds over which the use of a GPU is averaged, by Prometheus; 0 is its last reading.
+         *         prometheus_url: a Prometheus that scrapes dcgm-exporter; None is that of CORRAL_PROMETHEUS_URL, if it is set.
+         *         exec_nvidia_smi: whether nvidia-smi is run in pods whose GPUs have no other readings.
+         */
+        NodeSelection: {
+            /** @default preferred */
+            affinity?: components["schemas"]["NodeAffinity"];
+            /**
+             * Count Hosts
+             * @default false
+             */
+            count_hosts?: boolean;
+            /**
+             * Exec Nvidia Smi
+             * @default false
+             */
+            exec_nvidia_smi?: boolean;
+            /** @default kubernetes */
+            fallback?: components["schemas"]["Fallback"];
+            /**
+             * Memory Threshold
+             * @default 50
+             */
+            memory_threshold?: number;
+            /** Prefer Labels */
+            prefer_labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Prefer Nodes
+             * @default []
+             */
+            prefer_nodes?: string[];
+            /**
+             * Prometheus Url
+             * @default null
+             */
+            prometheus_url?: string | null;
+            /**
+             * Utilization Threshold
+             * @default 30
+             */
+            utilization_threshold?: number;
+            /**
+             * Whole Nodes Last
+             * @default false
+             */
+            whole_nodes_last?: boolean;
+            /**
+             * Window S
+             * @default 0
+             */
+            window_s?: number;
         };
         /**
          * NotifyOn
@@ -5910,7 +5988,8 @@ export interface components {
          *     `cluster` is the name of the site (`cluster.name`), None if its settings have none. `obstacle` is the reason why
          *     no job at all can start now (a full disk), None if there is none. `alerts` counts the firing alerts by severity,
          *     without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the server's session keyring
-         *     (a filter of system calls), None where each has one of its own.
+         *     (a filter of system calls), None where each has one of its own. `pod_scheduler` is the scheduler name of the pods of
+         *     others that it binds now in the Kubernetes cluster `cluster_uid`; both are None if it binds none.
          */
         ServerInfo: {
             /** Alerts */
@@ -5919,6 +5998,8 @@ export interface components {
             };
             /** Cluster */
             cluster: string | null;
+            /** Cluster Uid */
+            cluster_uid: string | null;
             /** Cuda Version */
             cuda_version: string | null;
             /** Devices */
@@ -5937,6 +6018,8 @@ export interface components {
             obstacle: string | null;
             /** Pid */
             pid: number | null;
+            /** Pod Scheduler */
+            pod_scheduler: string | null;
             /** Source */
             source: string;
             /** Started At */
@@ -6662,6 +6745,7 @@ export interface components {
          *             "high": 64}.
          *         parallel_config, quant_config: the values to try, under the names that autotuners use.
          *         optimization, slo: the search, its objective, and its conditions.
+         *         gpu_selection: how the nodes of model services on Kubernetes are chosen.
          *         storage, clusterbasemodel_config, clusterservingruntime_config: for model services on Kubernetes.
          *         max_parallel: the most experiments at a time, if there are GPUs.
          *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
@@ -6717,6 +6801,22 @@ export interface components {
              * @default []
              */
             gpu_model?: string[];
+            /**
+             * @default {
+             *       "affinity": "preferred",
+             *       "count_hosts": false,
+             *       "exec_nvidia_smi": false,
+             *       "fallback": "kubernetes",
+             *       "memory_threshold": 50,
+             *       "prefer_labels": {},
+             *       "prefer_nodes": [],
+             *       "prometheus_url": null,
+             *       "utilization_threshold": 30,
+             *       "whole_nodes_last": false,
+             *       "window_s": 0
+             *     }
+             */
+            gpu_selection?: components["schemas"]["NodeSelection"];
             /**
              * Gpu Wait Timeout S
              * @default null
