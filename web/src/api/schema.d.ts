@@ -3445,6 +3445,13 @@ export interface components {
                 [key: string]: unknown;
             } | null;
             /**
+             * Noise
+             * @default null
+             */
+            noise?: {
+                [key: string]: unknown;
+            } | null;
+            /**
              * Objective Score
              * @default null
              */
@@ -3486,6 +3493,9 @@ export interface components {
          *         search_state: the state of the search strategy.
          *         metrics: the measurements; a list of experiments has them only if asked for.
          *         repeats: the number of the experiment that it measures again, None for a new combination.
+         *         noise: what may have disturbed its measurement: "same_gpu" and "same_node" (neighbours), "throttled" (a part of
+         *             the time) and "slow_clocks" by GPU, as far as known; None before it is measured. `disturbances` is the same
+         *             in words, a phrase for each.
          *         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
          */
         ExperimentRow: {
@@ -3493,6 +3503,8 @@ export interface components {
             completed_at: number | null;
             /** Created At */
             created_at: number;
+            /** Disturbances */
+            disturbances: string[];
             /** Elapsed Time */
             elapsed_time: number | null;
             /** Error Message */
@@ -3509,6 +3521,10 @@ export interface components {
             job_id: string | null;
             /** Metrics */
             metrics: {
+                [key: string]: unknown;
+            } | null;
+            /** Noise */
+            noise: {
                 [key: string]: unknown;
             } | null;
             /** Objective Score */
@@ -3558,12 +3574,15 @@ export interface components {
          *         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
          *         error_message: its end, if it is long.
          *         repeats: the number of the experiment that it measures again, None for a new combination.
+         *         disturbances: what may have disturbed its measurement, a phrase for each.
          */
         ExperimentSummary: {
             /** Completed At */
             completed_at: number | null;
             /** Created At */
             created_at: number;
+            /** Disturbances */
+            disturbances: string[];
             /** Error Message */
             error_message: string | null;
             /** Experiment Id */
@@ -3942,6 +3961,34 @@ export interface components {
             share_milli: number;
             /** User */
             user: string;
+        };
+        /**
+         * IdleFirst
+         * @description A ranking: of the nodes with enough idle devices that with the most comes first, then the least used one.
+         *
+         *     A device is idle if nothing has it, and if its use is below both thresholds, in percent. A node whose free devices
+         *     have no readings has as many idle ones as free ones. If no node has enough, the ranking of the queue decides.
+         *
+         *     Attributes:
+         *         keeps_whole: nodes in use come before those that are free as a whole, if the job leaves a part of these. Among
+         *             equals that with the fewest idle devices comes first.
+         */
+        IdleFirst: {
+            /**
+             * Keeps Whole
+             * @default false
+             */
+            keeps_whole?: boolean;
+            /**
+             * Memory Pct
+             * @default 50
+             */
+            memory_pct?: number;
+            /**
+             * Utilization Pct
+             * @default 30
+             */
+            utilization_pct?: number;
         };
         /**
          * InputProgress
@@ -5014,6 +5061,7 @@ export interface components {
          *         apart: no job on its node may match any of these, nor any job that comes later.
          *         preferred_neighbours: like `preferred_nodes`, but by the jobs on the node.
          *         spread: how evenly jobs are to be spread over nodes.
+         *         idle_first: the ranking of nodes by their idle devices; None leaves it to the queue.
          */
         PlacementRules: {
             /**
@@ -5021,6 +5069,8 @@ export interface components {
              * @default []
              */
             apart?: components["schemas"]["LabelExpression"][][];
+            /** @default null */
+            idle_first?: components["schemas"]["IdleFirst"] | null;
             /**
              * Near
              * @default []
