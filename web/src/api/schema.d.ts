@@ -3465,6 +3465,13 @@ export interface components {
                 [key: string]: unknown;
             } | null;
             /**
+             * Noise
+             * @default null
+             */
+            noise?: {
+                [key: string]: unknown;
+            } | null;
+            /**
              * Objective Score
              * @default null
              */
@@ -3506,6 +3513,9 @@ export interface components {
          *         search_state: the state of the search strategy.
          *         metrics: the measurements; a list of experiments has them only if asked for.
          *         repeats: the number of the experiment that it measures again, None for a new combination.
+         *         noise: what may have disturbed its measurement: "same_gpu" and "same_node" (neighbours), "throttled" (a part of
+         *             the time) and "slow_clocks" by GPU, as far as known; None before it is measured. `disturbances` is the same
+         *             in words, a phrase for each.
          *         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
          */
         ExperimentRow: {
@@ -3513,6 +3523,8 @@ export interface components {
             completed_at: number | null;
             /** Created At */
             created_at: number;
+            /** Disturbances */
+            disturbances: string[];
             /** Elapsed Time */
             elapsed_time: number | null;
             /** Error Message */
@@ -3529,6 +3541,10 @@ export interface components {
             job_id: string | null;
             /** Metrics */
             metrics: {
+                [key: string]: unknown;
+            } | null;
+            /** Noise */
+            noise: {
                 [key: string]: unknown;
             } | null;
             /** Objective Score */
@@ -3578,12 +3594,15 @@ export interface components {
          *         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
          *         error_message: its end, if it is long.
          *         repeats: the number of the experiment that it measures again, None for a new combination.
+         *         disturbances: what may have disturbed its measurement, a phrase for each.
          */
         ExperimentSummary: {
             /** Completed At */
             completed_at: number | null;
             /** Created At */
             created_at: number;
+            /** Disturbances */
+            disturbances: string[];
             /** Error Message */
             error_message: string | null;
             /** Experiment Id */
