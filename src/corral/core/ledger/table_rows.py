@@ -18,7 +18,7 @@ from corral.core.model.fact import Fact, JobRequeued, JobSubmitted, ServerPart, 
 from corral.core.model.jobs.job import ONE_DEVICE, Job, JobSpec
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, GpuInfo, Grant, Member, Placement
-from corral.core.model.runs.prediction import AMOUNTS, Group, groups_by
+from corral.core.model.runs.prediction import AMOUNTS, JobGroup, groups_by
 from corral.core.model.runs.run_history import AllocatedTime, HeldAllocation, PastRun
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.ports.ledger import JournalEntry
@@ -287,7 +287,7 @@ def _members_of(placement: str) -> tuple[Member, ...]:
     return tuple(map(_member_of, json.loads(placement)["members"]))
 
 
-def _groups_of(name: str, spec: Mapping[str, Any]) -> tuple[Group, ...]:
+def _groups_of(name: str, spec: Mapping[str, Any]) -> tuple[JobGroup, ...]:
     """The groups of a job, by its stored spec, which leaves out defaults."""
     request = spec.get("request", {})
     amounts = tuple(request.get(field, getattr(ONE_DEVICE, field)) for field in AMOUNTS)

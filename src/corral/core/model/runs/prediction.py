@@ -44,7 +44,7 @@ class Alike(IntEnum):
     USER = 2
 
 
-class Group(NamedTuple):
+class JobGroup(NamedTuple):
     """A group of jobs of one user, by their name, their command without its numbers, and the GPUs that they ask for."""
 
     alike: Alike
@@ -71,9 +71,9 @@ class Prediction(NamedTuple):
 class PastValues:
     """The last values of one user's jobs, newest last, by group; the group with the newest value comes last."""
 
-    of_groups: Mapping[Group, tuple[float, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    of_groups: Mapping[JobGroup, tuple[float, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
-    def plus(self, groups: Sequence[Group], value: float) -> "PastValues":
+    def plus(self, groups: Sequence[JobGroup], value: float) -> "PastValues":
         """These values with one more, of a job of these groups."""
         kept = dict(self.of_groups)
         for group in reversed(groups):
@@ -82,7 +82,7 @@ class PastValues:
             del kept[group]
         return PastValues(kept)
 
-    def predict(self, groups: Sequence[Group], *, least: int = LEAST_VALUES) -> Prediction | None:
+    def predict(self, groups: Sequence[JobGroup], *, least: int = LEAST_VALUES) -> Prediction | None:
         """The prediction from the first of these groups with at least `least` values; None if there is none."""
         for group in groups:
             values = self.of_groups.get(group, ())
@@ -95,14 +95,14 @@ PastOfUsers = Mapping[str, PastValues]
 """Past values by user; the user with the newest value comes last."""
 
 
-def remember(past: dict[str, PastValues], user: str, groups: Sequence[Group], value: float) -> None:
+def remember(past: dict[str, PastValues], user: str, groups: Sequence[JobGroup], value: float) -> None:
     """Add the value of one of the user's jobs to the past."""
     past[user] = past.pop(user, _NOTHING).plus(groups, value)
     while len(past) > USERS_KEPT:
         del past[next(iter(past))]
 
 
-def groups_of(spec: JobSpec) -> tuple[Group, ...]:
+def groups_of(spec: JobSpec) -> tuple[JobGroup, ...]:
     """The groups of a job, the most alike first; the last one has all jobs of its user.
 
     Each submitted job has a name, if only that of its program. A job without one is like no other.
@@ -113,7 +113,7 @@ def groups_of(spec: JobSpec) -> tuple[Group, ...]:
 
 def groups_by(
     name: str, command: Sequence[str], amounts: tuple[int | None, ...], models: Sequence[str]
-) -> tuple[Group, ...]:
+) -> tuple[JobGroup, ...]:
     """The same by the parts of a job that tell them. `amounts` are those of its request that `AMOUNTS` names."""
     return _groups(name[:_MOST_CHARACTERS], _head(command), amounts, _head(models))
 
@@ -132,15 +132,15 @@ def _head(words: Sequence[str]) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def _groups(
     name: str, words: tuple[str, ...], amounts: tuple[int | None, ...], models: tuple[str, ...]
-) -> tuple[Group, ...]:
+) -> tuple[JobGroup, ...]:
     if not name:
-        return (Group(Alike.USER),)
+        return (JobGroup(Alike.USER),)
     command, asked = " ".join(map(_without_number, words)), ",".join(models)
     return (
-        Group(Alike.COMMAND, name, command, amounts, asked),
-        Group(Alike.COMMAND, "", command, amounts, asked),  # Some names are never used again.
-        Group(Alike.NAME, name, "", amounts, asked),
-        Group(Alike.USER),
+        JobGroup(Alike.COMMAND, name, command, amounts, asked),
+        JobGroup(Alike.COMMAND, "", command, amounts, asked),  # Some names are never used again.
+        JobGroup(Alike.NAME, name, "", amounts, asked),
+        JobGroup(Alike.USER),
     )
 
 

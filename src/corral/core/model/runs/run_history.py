@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from corral.core.model.devices.means import Enforcement
 from corral.core.model.placing.allocation import Member
-from corral.core.model.runs.prediction import Group
+from corral.core.model.runs.prediction import JobGroup
 
 HOUR_S = 3600.0
 
@@ -23,7 +23,7 @@ class PastRun(NamedTuple):
     user: str
     project: str
     queue: str
-    groups: tuple[Group, ...]
+    groups: tuple[JobGroup, ...]
     gpus: float
     created_at: float
     ended_at: float
