@@ -157,7 +157,7 @@ def test_a_server_that_does_not_answer_or_lets_nobody_in_keeps_no_service_from_i
     ("words", "code", "why"),
     [
         (["--via", "helm", "--model", "m", "--runtime", "r"], 2, "deployed by ome or kserve"),
-        (["--via", "ome", "--model", "m", "--runtime", "r", "--param", "tp-size=many"], 2, "no number of GPUs"),
+        (["--via", "ome", "--model", "m", "--runtime", "r", "--param", "tp-size=many"], 2, "no size of parallelism"),
         (
             ["--via", "ome", "--model", "m", "--runtime", "r", "--node", "best"],
             2,

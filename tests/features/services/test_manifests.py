@@ -9,13 +9,13 @@ from corral.features.services.manifests import (
     NodeWish,
     PodPlacing,
     ServiceShape,
-    ServiceWanted,
     checked_name,
     kserve_service,
     ome_service,
     runtime_gpus,
     service_shape,
 )
+from corral.features.services.service_wanted import ServiceWanted
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

@@ -13,10 +13,10 @@ from corral.engines.kubernetes.cluster.errors import NoSuchObject
 from corral.engines.kubernetes.cluster.resource import CONFIG_MAPS, NAMESPACES, OWN_NAMESPACE, PODS
 from corral.features.services.controllers import CONTROLLERS, ServiceController
 from corral.features.services.hold_store import HOLDS_NAME
-from corral.features.services.manifests import ServiceWanted
 from corral.features.services.planned_by_server import pod_scheduler
 from corral.features.services.selection import Fallback, NodeSelection
 from corral.features.services.service_kinds import KINDS
+from corral.features.services.service_wanted import ServiceWanted
 from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.definitions import needs_definitions
 from tests.engines.kubernetes.engine.binding_server import Server

@@ -12,9 +12,10 @@ from corral.engines.kubernetes.binding.pod_ask import (
 )
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.cluster_uid import cluster_uid
-from corral.features.services.manifests import PodPlacing, ServiceShape, ServiceWanted
+from corral.features.services.manifests import PodPlacing, ServiceShape
 from corral.features.services.selection import USUAL, NodeSelection
 from corral.features.services.service_rules import preferences_of
+from corral.features.services.service_wanted import ServiceWanted
 
 
 def pod_scheduler(client: Client | None, cluster: Cluster) -> str | None:
