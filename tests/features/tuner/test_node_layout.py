@@ -75,7 +75,7 @@ def task_gpus(*nodes: tuple[str, str, int], **asked: Any) -> TaskGpus:
 
 
 def asked_of(gpus: TaskGpus, count: int) -> WantedGpus:
-    return gpus.on_nodes(gpus.wanted(CandidateNeed(count, None, None)), may)
+    return gpus.on_nodes(gpus.wanted(CandidateNeed(count, None, None, "nowhere")), may)
 
 
 def test_a_gang_asks_for_one_model_and_a_node_of_its_own_for_each_member() -> None:

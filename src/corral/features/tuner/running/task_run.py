@@ -75,7 +75,7 @@ class _TaskRun:
         model = local_model(config, os.environ)
         problem = replace(
             problem_of(config, engine),
-            why_not=why_not(engine, model, gpus.obtainable),
+            why_not=why_not(config, engine, model, gpus.obtainable),
             earlier=earlier_trials(client, detail),
         )
         benchmark = with_tokenizer(config.benchmark, config.model.id_or_path)
