@@ -27,10 +27,10 @@ from corral.features.services.controllers import (
 )
 from corral.features.services.hold_store import HOLDS_NAME, HoldStore
 from corral.features.services.holds import service_key
-from corral.features.services.manifests import ServiceWanted
 from corral.features.services.selection import Fallback, NodeAffinity, NodeSelection, selection_of
 from corral.features.services.service_checks import check_services
 from corral.features.services.service_kinds import KSERVE, OME
+from corral.features.services.service_wanted import ServiceWanted
 from tests.certificates import needs_openssl
 from tests.engines.kubernetes.assets import find_program
 from tests.engines.kubernetes.control_plane import ADMIN, CORRAL, DEPLOYER, ControlPlane, run_program

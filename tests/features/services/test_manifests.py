@@ -8,12 +8,12 @@ from corral.core.model.errors import Refused
 from corral.features.services.manifests import (
     NodeWish,
     PodPlacing,
-    ServiceWanted,
     checked_name,
     kserve_service,
     ome_service,
     runtime_gpus,
 )
+from corral.features.services.service_wanted import ServiceWanted
 
 OME_RUNTIME: dict[str, Any] = {
     "spec": {

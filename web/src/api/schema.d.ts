@@ -2041,6 +2041,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks/{task_id}/serving": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Serving
+         * @description Show how to serve the model as the best experiment did, or another one: the command, and the model service.
+         */
+        get: operations["serving_api_v1_tasks__task_id__serving_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tasks/{task_id}/start": {
         parameters: {
             query?: never;
@@ -2753,6 +2773,39 @@ export interface components {
             traffic_scenarios?: string[];
         };
         /**
+         * BestOnModel
+         * @description The best combination on one model of GPU.
+         *
+         *     Attributes:
+         *         gpu_model: None if it is not known.
+         *         best_id: its first experiment; `default_id` is that with the defaults, None if there is none.
+         *         gain: how much better the best is than the default, in words.
+         *         sureness: how far repeats differ, and which experiments are as good, in words.
+         *         measured_by: the ids of all experiments that measured it, whose means are the `figures`.
+         *         ties: the ids of experiments that differ from it by no more than repeats do.
+         *         command: serves the model with these parameters.
+         */
+        BestOnModel: {
+            /** Best Id */
+            best_id: string;
+            /** Command */
+            command: string;
+            /** Default Id */
+            default_id: string | null;
+            /** Figures */
+            figures: components["schemas"]["ComparedFigure"][];
+            /** Gain */
+            gain: string;
+            /** Gpu Model */
+            gpu_model: string | null;
+            /** Measured By */
+            measured_by: string[];
+            /** Sureness */
+            sureness: string;
+            /** Ties */
+            ties: string[];
+        };
+        /**
          * Certainty
          * @description How certain the start of a job is.
          *
@@ -3452,6 +3505,7 @@ export interface components {
          *         experiment_id: its number within the task.
          *         search_state: the state of the search strategy.
          *         metrics: the measurements; a list of experiments has them only if asked for.
+         *         repeats: the number of the experiment that it measures again, None for a new combination.
          *         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
          */
         ExperimentRow: {
@@ -3483,6 +3537,8 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /** Repeats */
+            repeats: number | null;
             /** Search State */
             search_state: {
                 [key: string]: unknown;
@@ -3521,6 +3577,7 @@ export interface components {
          *         monitored: whether its GPUs were read while it was measured.
          *         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
          *         error_message: its end, if it is long.
+         *         repeats: the number of the experiment that it measures again, None for a new combination.
          */
         ExperimentSummary: {
             /** Completed At */
@@ -3551,6 +3608,8 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /** Repeats */
+            repeats: number | null;
             /** Started At */
             started_at: number | null;
             status: components["schemas"]["ExperimentStatus"];
@@ -4785,6 +4844,22 @@ export interface components {
             signal: number | null;
         };
         /**
+         * ModelClaim
+         * @description A PersistentVolumeClaim with a model.
+         *
+         *     Attributes:
+         *         sub_path: the model's directory within the claim; "" is all of it.
+         *         mount_path: where OME's server finds it; KServe's finds it at /mnt/models.
+         */
+        ModelClaim: {
+            /** Mount Path */
+            mount_path: string;
+            /** Name */
+            name: string;
+            /** Sub Path */
+            sub_path: string;
+        };
+        /**
          * NearestRequest
          * @description A request near the one that was made, described for a person.
          */
@@ -4795,6 +4870,8 @@ export interface components {
         /**
          * NewExperiment
          * @description The next experiment of a task: its number, its parameters by name, and data of the search about it.
+         *
+         *     `repeats` is the number of the experiment that it measures again, None for a new combination.
          */
         NewExperiment: {
             /** Experiment Id */
@@ -4803,6 +4880,11 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /**
+             * Repeats
+             * @default null
+             */
+            repeats?: number | null;
             /** Search State */
             search_state?: {
                 [key: string]: unknown;
@@ -5867,6 +5949,83 @@ export interface components {
             version: string;
         };
         /**
+         * ServiceWanted
+         * @description A model service as its user requests it.
+         *
+         *     Attributes:
+         *         model_name: OME's ClusterBaseModel; for KServe a storage URI, or a name where the runtime brings the model.
+         *         parameters: options of the runtime, such as {"tp-size": 2}.
+         *         labels, annotations: those beside Corral's own.
+         *         gpus: the number of GPUs; None takes it from the parameters or the runtime.
+         *         env: variables of the server, beside the runtime's own.
+         *         claim: the claim with its model; KServe takes it in place of the model's address.
+         */
+        ServiceWanted: {
+            /** Annotations */
+            annotations: {
+                [key: string]: string;
+            };
+            claim: components["schemas"]["ModelClaim"] | null;
+            /** Env */
+            env: {
+                [key: string]: string;
+            };
+            /** Gpus */
+            gpus: number | null;
+            /** Labels */
+            labels: {
+                [key: string]: string;
+            };
+            /** Model Name */
+            model_name: string;
+            /** Name */
+            name: string;
+            /** Namespace */
+            namespace: string;
+            /** Parameters */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /** Runtime Name */
+            runtime_name: string;
+        };
+        /**
+         * ServingPlan
+         * @description The way to serve a model as an experiment of a task did.
+         *
+         *     Attributes:
+         *         experiment_id: its number within the task.
+         *         gpus: the GPUs that it had.
+         *         command: the shell command; of variables it has the names alone.
+         *         service: the model service in a cluster; None for a server that was a job.
+         *         env_withheld: the variables of the server, if there are some, are not in the plan: the caller may not see them.
+         */
+        ServingPlan: {
+            /** Command */
+            command: string;
+            deployment_mode: components["schemas"]["DeploymentMode"];
+            /** Env Withheld */
+            env_withheld: boolean;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Gpus */
+            gpus: number;
+            service: components["schemas"]["ServiceWanted"] | null;
+            /** Task Id */
+            task_id: string;
+        };
+        /**
+         * ServingQuery
+         * @description The number of the experiment to serve like; without it the best one.
+         */
+        ServingQuery: {
+            /**
+             * Experiment
+             * @default null
+             */
+            experiment?: number | null;
+        };
+        /**
          * SilenceList
          * @description The silences that are in force, the one that ends first before others.
          */
@@ -6272,13 +6431,15 @@ export interface components {
          *     Attributes:
          *         scored: how many have a score.
          *         importances: for each parameter with several values, the most important first.
-         *         best_id: the experiment with the lowest score, None while there is none; `default_id` is that with the defaults.
-         *         gain: how much better the best is than the default, in words.
-         *         command: serves the model with the best parameters; None while there is none.
+         *         best_id, default_id, gain, sureness, measured_by, ties, figures, command: as in `BestOnModel`; empty while there
+         *             is no best, and if experiments ran on several models of GPU, whose figures do not compare.
+         *         by_gpu_model: with several models, the best on each.
          */
         TaskFindings: {
             /** Best Id */
             best_id: string | null;
+            /** By Gpu Model */
+            by_gpu_model: components["schemas"]["BestOnModel"][];
             /** Command */
             command: string | null;
             /** Default Id */
@@ -6291,8 +6452,14 @@ export interface components {
             gain: string | null;
             /** Importances */
             importances: components["schemas"]["ParameterImportance"][];
+            /** Measured By */
+            measured_by: string[];
             /** Scored */
             scored: number;
+            /** Sureness */
+            sureness: string | null;
+            /** Ties */
+            ties: string[];
         };
         /**
          * TaskList
@@ -6341,7 +6508,8 @@ export interface components {
          *         planned_experiments: the most experiments of the search, including repeated measurements of a race's leaders;
          *             None before it is known.
          *         total_experiments: the number of existing experiments, including running ones.
-         *         best_experiment_id: the id of the experiment with the lowest score, None if none succeeded.
+         *         best_experiment_id: the first experiment of the combination with the lowest mean score, `best_score`; None if
+         *             none has one, or if experiments ran on several models of GPU.
          *         elapsed_time: seconds since its start, or from its start to its end; None before it.
          *         notes: remarks for its user before it begins.
          */
@@ -10554,6 +10722,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskRow"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    serving_api_v1_tasks__task_id__serving_get: {
+        parameters: {
+            query?: {
+                experiment?: number;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The way to serve a model as an experiment of a task did. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServingPlan"];
                 };
             };
             /** @description The error, and how to correct it. */

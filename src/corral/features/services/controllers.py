@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 from uuid import uuid4
 
@@ -17,9 +18,7 @@ from corral.features.services.holds import service_key
 from corral.features.services.manifests import (
     KUBERNETES_DECIDES,
     MANAGED_BY,
-    MARK_ANNOTATION,
     PodPlacing,
-    ServiceWanted,
     checked_name,
 )
 from corral.features.services.node_choice import NodeChoice, NodeWanted, choose_node
@@ -27,9 +26,11 @@ from corral.features.services.parameters import asked_gpus, runtime_arguments
 from corral.features.services.prerequisites import Prerequisites, find_prerequisites
 from corral.features.services.selection import USUAL, NodeAffinity, NodeSelection, selection_of
 from corral.features.services.selection_words import created_line, selection_block
+from corral.features.services.service_env import MARK_ANNOTATION, check_env_secret, give_env
 from corral.features.services.service_kinds import KSERVE, OME, ServiceKind
 from corral.features.services.service_rules import ServiceShape, preferences_of, service_request
 from corral.features.services.service_status import ServiceState, state_of
+from corral.features.services.service_wanted import ServiceWanted
 from corral.features.services.watched_gpus import list_cluster, reading_sources
 
 READY_S = 1800.0
@@ -123,9 +124,11 @@ class ServiceController:
             Refused: a name or parameter is invalid, or the API server or a webhook does not accept the service.
             Forbidden: a right is missing; the message names it.
         """
+        wanted = replace(wanted, annotations={**wanted.annotations, MARK_ANNOTATION: uuid4().hex})
         self._check(wanted)
         found = find_prerequisites(self._cluster, self.kind, wanted)
         self.kind.manifest(wanted, found.runtime, KUBERNETES_DECIDES)  # refused before anything is held
+        check_env_secret(self._cluster, wanted.name, wanted.namespace, wanted.env)
         choice = None
         if selection.affinity is not NodeAffinity.ANY:
             choice = self._choose(wanted, found, selection, hold=not dry_run)
@@ -136,6 +139,7 @@ class ServiceController:
         with self._released_if_refused(self._key(wanted), holds=wish is not None and not dry_run):
             made = self._create(wanted, self.kind.manifest(wanted, found.runtime, placing), dry_run=dry_run)
         if not dry_run:
+            give_env(self._cluster, made, wanted.env)
             self._say(
                 ("\n" if choice is not None else "")
                 + created_line(wanted.name, wanted.namespace, wish.node_name if wish is not None else None)
@@ -224,7 +228,7 @@ class ServiceController:
 
     def _check(self, wanted: ServiceWanted) -> None:
         checked_name(wanted.name)
-        asked_gpus(wanted.parameters)
+        asked_gpus(wanted.parameters, wanted.runtime_name)
         runtime_arguments(wanted.parameters)
         try:
             self._cluster.get(self.kind.services, wanted.name, wanted.namespace)
@@ -236,8 +240,7 @@ class ServiceController:
         """Create the service. If the name is taken, the mark tells an earlier try of ours, whose answer was lost, from
         another service.
         """
-        mark = uuid4().hex
-        manifest["metadata"]["annotations"][MARK_ANNOTATION] = mark
+        mark = wanted.annotations[MARK_ANNOTATION]
         for wait_s in CREATE_WAITS_S:
             try:
                 return self._cluster.create(self.kind.services, manifest, wanted.namespace, dry_run=dry_run)
@@ -247,7 +250,8 @@ class ServiceController:
                 time.sleep(wait_s)
         else:
             raise BackendFailed(
-                f"{wanted.name} was not created, because other clients changed its quota or its limits at each attempt; try again"
+                f"{wanted.name} was not created, because other clients changed its quota or limits at each attempt; "
+                "try again"
             )
         there = self._cluster.get(self.kind.services, wanted.name, wanted.namespace)
         if mapping(mapping(there.get("metadata")).get("annotations")).get(MARK_ANNOTATION) != mark:

@@ -10,7 +10,9 @@ from corral.core.model.units import is_whole
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_resource, gpu_resources
 from corral.engines.kubernetes.cluster.objects import mapping, sequence
 from corral.engines.kubernetes.inventory.pod_rules import Rules, affinity_for, with_preferences
-from corral.features.services.parameters import asked_gpus, merged_arguments, runtime_arguments
+from corral.features.services.parameters import merged_arguments, runtime_arguments
+from corral.features.services.service_env import env_entries
+from corral.features.services.service_wanted import ModelClaim, ServiceWanted
 
 OME_GROUP = "ome.io"
 KSERVE_GROUP = "serving.kserve.io"
@@ -18,7 +20,7 @@ KSERVE_GROUP = "serving.kserve.io"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "corral"}
 """The label of every service that was deployed here."""
 
-NODE_ANNOTATION, GPUS_ANNOTATION, MARK_ANNOTATION = "corral.dev/node", "corral.dev/gpus", "corral.dev/deployment"
+NODE_ANNOTATION, GPUS_ANNOTATION = "corral.dev/node", "corral.dev/gpus"
 
 _CLAIM = "corral-model"
 """The name of the volume that a claim becomes."""
@@ -26,45 +28,6 @@ _CLAIM = "corral-model"
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _MOST_NAME = 50
 """The longest name. Operators add words such as `-engine`, and names and labels of pods have at most 63 characters."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelClaim:
-    """A PersistentVolumeClaim with a model, the part of it that is meant, and where OME's server sees that."""
-
-    name: str
-    sub_path: str = ""
-    mount_path: str = "/model"
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceWanted:
-    """A model service as its user requests it.
-
-    Attributes:
-        model_name: OME's ClusterBaseModel; for KServe a storage URI, or a name where the runtime brings the model.
-        parameters: options of the runtime, such as {"tp-size": 2}.
-        labels, annotations: those beside Corral's own.
-        gpus: the number of GPUs; None takes it from the parameters or the runtime.
-        env: variables of the server, beside the runtime's own.
-        claim: the claim with its model; KServe takes it in place of the model's address, and mounts it at /mnt/models.
-    """
-
-    name: str
-    namespace: str
-    model_name: str
-    runtime_name: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    gpus: int | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    claim: ModelClaim | None = None
-
-    @property
-    def asked_gpus(self) -> int | None:
-        """GPUs that it names, or its parameters do. Raises Refused if these make no sense."""
-        return asked_gpus(self.parameters) if self.gpus is None else self.gpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +169,7 @@ def _container(wanted: ServiceWanted) -> dict[str, Any]:
     if arguments := runtime_arguments(wanted.parameters):
         container["args"] = arguments
     if wanted.env:
-        container["env"] = [{"name": name, "value": value} for name, value in wanted.env.items()]
+        container["env"] = env_entries(wanted.name, wanted.annotations, wanted.env)
     if (gpus := wanted.asked_gpus) is not None:
         count = {gpu_resource(None): str(gpus)}
         container["resources"] = {"limits": count, "requests": dict(count)}
@@ -215,6 +178,8 @@ def _container(wanted: ServiceWanted) -> dict[str, Any]:
 
 def _meta(wanted: ServiceWanted, wish: NodeWish | None) -> dict[str, Any]:
     annotations = {**wanted.annotations, GPUS_ANNOTATION: str(wanted.asked_gpus or 1)}
+    if wanted.claim is not None:
+        annotations |= wanted.claim.annotations
     if wish is not None:
         annotations[NODE_ANNOTATION] = wish.node_name
     return {

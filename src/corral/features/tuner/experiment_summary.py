@@ -51,6 +51,7 @@ def summary_of(
         created_at=experiment.created_at,
         started_at=experiment.started_at,
         completed_at=experiment.completed_at,
+        repeats=experiment.repeats,
     )
 
 

@@ -61,10 +61,16 @@ def members_in(gpu_info: Mapping[str, Any] | None) -> int:
     return len(nodes) if isinstance(nodes, list) and nodes else 1
 
 
-def models_in(gpu_info: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return the models of the GPUs in the record of an experiment; () if they are not known."""
+def model_in(gpu_info: Mapping[str, Any] | None) -> str | None:
+    """Return the model of the GPUs in the record of an experiment, None if it is not known."""
     model = (gpu_info or {}).get("model")
-    return tuple(model.split(_BETWEEN_MODELS)) if isinstance(model, str) and model else ()
+    return model if isinstance(model, str) and model else None
+
+
+def models_in(gpu_info: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the same as a tuple, of several models if an experiment got GPUs of several; () if none is known."""
+    model = model_in(gpu_info)
+    return () if model is None else tuple(model.split(_BETWEEN_MODELS))
 
 
 def figures_of_gpus(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

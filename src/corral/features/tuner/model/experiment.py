@@ -36,6 +36,7 @@ class Experiment:
         search_state: the state of the search strategy, so that a search can continue after a crash.
         objective_score: lower is better; None unless it was measured.
         gpu_info: its GPUs, in the form of autotuners.
+        repeats: the number of the experiment that it measures again, None for a new combination.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Experiment:
     objective_score: float | None = None
     gpu_info: Mapping[str, Any] | None = None
     metrics: Mapping[str, Any] | None = None
+    repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from corral.features.tuner.engines.candidate_need import CandidateNeed, candidat
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
 from corral.features.tuner.measuring.generators import Chosen, LoadGenerator
-from corral.features.tuner.measuring.gpu_records import figures_of_gpus, gpus_of_level, models_in
+from corral.features.tuner.measuring.gpu_records import figures_of_gpus, gpus_of_level, model_in, models_in
 from corral.features.tuner.measuring.level_figures import (
     HEADLINES,
     RATES,
@@ -180,6 +180,7 @@ class ExperimentRun:
         if changes or self._row.status != "deploying":
             self._change(status="deploying", **changes)
         self._task.gpus.note(found)
+        self._trial = replace(self._trial, gpu_model=model_in(found))
 
     def _known(self) -> Deployment | None:
         """Return the server that an earlier tuner has deployed. It must answer again before it is measured."""
@@ -189,11 +190,17 @@ class ExperimentRun:
         return server
 
     def _deploy(self, need: CandidateNeed) -> Deployment:
-        wanted = self._wanted(self._task.gpus.wanted(need))
+        wanted = self._wanted(self._task.gpus.wanted(need, self._models_before()))
         server = self._task.mode.deploy(self._deployed, self._row, wanted)
         self._deployed_here = bool(wanted.kept)
         self._change(**server.noted)
         return server
+
+    def _models_before(self) -> tuple[str, ...]:
+        """Return the models of GPU of the experiment that this one repeats, () if it repeats none."""
+        if self._row.repeats is None:
+            return ()
+        return models_in(self._client.experiments.of_number(self._task.id, self._row.repeats).gpu_info)
 
     def _wanted(self, gpus: WantedGpus) -> WantedGpus:
         """Return the GPUs to ask for, on several nodes if no node has so many."""
