@@ -3196,6 +3196,7 @@ export interface components {
          *
          *     Attributes:
          *         jobs: the number of jobs; the other fields are of the first.
+         *         predicted: what earlier jobs of its user and command say of it; None if nothing.
          *         command, params: the command of the first job of a sweep, and its parameters.
          */
         DryRun: {
@@ -3219,6 +3220,7 @@ export interface components {
             };
             /** Possible */
             possible: boolean;
+            predicted: components["schemas"]["PredictedUse"] | null;
             /** Reason */
             reason: string;
             /** Starts Now */
@@ -3465,6 +3467,13 @@ export interface components {
                 [key: string]: unknown;
             } | null;
             /**
+             * Noise
+             * @default null
+             */
+            noise?: {
+                [key: string]: unknown;
+            } | null;
+            /**
              * Objective Score
              * @default null
              */
@@ -3506,6 +3515,9 @@ export interface components {
          *         search_state: the state of the search strategy.
          *         metrics: the measurements; a list of experiments has them only if asked for.
          *         repeats: the number of the experiment that it measures again, None for a new combination.
+         *         noise: what may have disturbed its measurement: "same_gpu" and "same_node" (neighbours), "throttled" (a part of
+         *             the time) and "slow_clocks" by GPU, as far as known; None before it is measured. `disturbances` is the same
+         *             in words, a phrase for each.
          *         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
          */
         ExperimentRow: {
@@ -3513,6 +3525,8 @@ export interface components {
             completed_at: number | null;
             /** Created At */
             created_at: number;
+            /** Disturbances */
+            disturbances: string[];
             /** Elapsed Time */
             elapsed_time: number | null;
             /** Error Message */
@@ -3529,6 +3543,10 @@ export interface components {
             job_id: string | null;
             /** Metrics */
             metrics: {
+                [key: string]: unknown;
+            } | null;
+            /** Noise */
+            noise: {
                 [key: string]: unknown;
             } | null;
             /** Objective Score */
@@ -3578,12 +3596,15 @@ export interface components {
          *         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
          *         error_message: its end, if it is long.
          *         repeats: the number of the experiment that it measures again, None for a new combination.
+         *         disturbances: what may have disturbed its measurement, a phrase for each.
          */
         ExperimentSummary: {
             /** Completed At */
             completed_at: number | null;
             /** Created At */
             created_at: number;
+            /** Disturbances */
+            disturbances: string[];
             /** Error Message */
             error_message: string | null;
             /** Experiment Id */
@@ -3659,6 +3680,7 @@ export interface components {
          *         the reason is not known, or if the caller may not read the log.
          *         log_missing_bytes: the bytes of output that are missing in its log, which is limited (for a gang, in the logs of
          *             its first eight members); None if nothing is missing, or if that is not known.
+         *         predicted: of a job that waits, what earlier jobs of its user and command say of it; None if nothing.
          */
         Explanation: {
             /** Diagnosis */
@@ -3685,6 +3707,7 @@ export interface components {
             phase: components["schemas"]["Phase"];
             /** Position */
             position: number | null;
+            predicted: components["schemas"]["PredictedUse"] | null;
             /** Reason */
             reason: string;
             /** Starts Now With */
@@ -3728,6 +3751,12 @@ export interface components {
             /** Rows */
             rows: components["schemas"]["FairShareRow"][];
         };
+        /**
+         * Fallback
+         * @description The choice if no node has enough idle GPUs: Kubernetes decides, or the node of lowest utilisation is taken.
+         * @enum {string}
+         */
+        Fallback: "kubernetes" | "pin";
         /**
          * GiveUp
          * @description Delete all MIG slices of a device; with `apply` false, only show what would be done.
@@ -4949,6 +4978,12 @@ export interface components {
             user?: string | null;
         };
         /**
+         * NodeAffinity
+         * @description Whether Kubernetes should put a service on the chosen node, must, or chooses by itself.
+         * @enum {string}
+         */
+        NodeAffinity: "preferred" | "required" | "any";
+        /**
          * NodeList
          * @description Nodes by name.
          */
@@ -4989,6 +5024,72 @@ export interface components {
             reason: string | null;
             /** State */
             state: string;
+        };
+        /**
+         * NodeSelection
+         * @description How the node of a service is chosen.
+         *
+         *     Attributes:
+         *         affinity: "any" chooses no node.
+         *         fallback: the choice if no node has enough idle GPUs.
+         *         utilization_threshold, memory_threshold: percent; a GPU at or over one of them is not idle.
+         *         prefer_nodes: names of nodes that come first, if they have enough idle GPUs.
+         *         prefer_labels: labels of nodes that come first; nodes with more of them come before others.
+         *         whole_nodes_last: whether a service that needs a part of a node goes to one in use rather than to a free one.
+         *         count_hosts: whether the node must also have room for the CPUs, the memory and the pod.
+         *         window_s: the seconds over which the use of a GPU is averaged, by Prometheus; 0 is its last reading.
+         *         prometheus_url: a Prometheus that scrapes dcgm-exporter; None is that of CORRAL_PROMETHEUS_URL, if it is set.
+         *         exec_nvidia_smi: whether nvidia-smi is run in pods whose GPUs have no other readings.
+         */
+        NodeSelection: {
+            /** @default preferred */
+            affinity?: components["schemas"]["NodeAffinity"];
+            /**
+             * Count Hosts
+             * @default false
+             */
+            count_hosts?: boolean;
+            /**
+             * Exec Nvidia Smi
+             * @default false
+             */
+            exec_nvidia_smi?: boolean;
+            /** @default kubernetes */
+            fallback?: components["schemas"]["Fallback"];
+            /**
+             * Memory Threshold
+             * @default 50
+             */
+            memory_threshold?: number;
+            /** Prefer Labels */
+            prefer_labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Prefer Nodes
+             * @default []
+             */
+            prefer_nodes?: string[];
+            /**
+             * Prometheus Url
+             * @default null
+             */
+            prometheus_url?: string | null;
+            /**
+             * Utilization Threshold
+             * @default 30
+             */
+            utilization_threshold?: number;
+            /**
+             * Whole Nodes Last
+             * @default false
+             */
+            whole_nodes_last?: boolean;
+            /**
+             * Window S
+             * @default 0
+             */
+            window_s?: number;
         };
         /**
          * NotifyOn
@@ -5139,6 +5240,39 @@ export interface components {
             namespace: string;
             /** Owner */
             owner: string | null;
+        };
+        /**
+         * PredictedUse
+         * @description What the last jobs of the same user and command say of a job. None where too few are known.
+         *
+         *     Attributes:
+         *         run_s: seconds from start to end, of jobs that succeeded.
+         *         memory_mib: memory used of one GPU, the most of all its GPUs.
+         *         used_pct: the part of its time in which its GPUs computed.
+         *         starts_now_with: flags with less memory, with which it would start now. `node` is where.
+         */
+        PredictedUse: {
+            memory_mib: components["schemas"]["PredictedValue"] | null;
+            /** Node */
+            node: string | null;
+            run_s: components["schemas"]["PredictedValue"] | null;
+            /** Starts Now With */
+            starts_now_with: string | null;
+            used_pct: components["schemas"]["PredictedValue"] | null;
+        };
+        /**
+         * PredictedValue
+         * @description A value of the last `jobs` that were alike: their median, the most, and what nine of ten do not exceed.
+         */
+        PredictedValue: {
+            /** Jobs */
+            jobs: number;
+            /** Median */
+            median: number;
+            /** Most */
+            most: number;
+            /** P90 */
+            p90: number;
         };
         /**
          * PreferredNeighbours
@@ -5910,7 +6044,8 @@ export interface components {
          *     `cluster` is the name of the site (`cluster.name`), None if its settings have none. `obstacle` is the reason why
          *     no job at all can start now (a full disk), None if there is none. `alerts` counts the firing alerts by severity,
          *     without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the server's session keyring
-         *     (a filter of system calls), None where each has one of its own.
+         *     (a filter of system calls), None where each has one of its own. `pod_scheduler` is the scheduler name of the pods of
+         *     others that it binds now in the Kubernetes cluster `cluster_uid`; both are None if it binds none.
          */
         ServerInfo: {
             /** Alerts */
@@ -5919,6 +6054,8 @@ export interface components {
             };
             /** Cluster */
             cluster: string | null;
+            /** Cluster Uid */
+            cluster_uid: string | null;
             /** Cuda Version */
             cuda_version: string | null;
             /** Devices */
@@ -5937,6 +6074,8 @@ export interface components {
             obstacle: string | null;
             /** Pid */
             pid: number | null;
+            /** Pod Scheduler */
+            pod_scheduler: string | null;
             /** Source */
             source: string;
             /** Started At */
@@ -6662,6 +6801,7 @@ export interface components {
          *             "high": 64}.
          *         parallel_config, quant_config: the values to try, under the names that autotuners use.
          *         optimization, slo: the search, its objective, and its conditions.
+         *         gpu_selection: how the nodes of model services on Kubernetes are chosen.
          *         storage, clusterbasemodel_config, clusterservingruntime_config: for model services on Kubernetes.
          *         max_parallel: the most experiments at a time, if there are GPUs.
          *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
@@ -6717,6 +6857,22 @@ export interface components {
              * @default []
              */
             gpu_model?: string[];
+            /**
+             * @default {
+             *       "affinity": "preferred",
+             *       "count_hosts": false,
+             *       "exec_nvidia_smi": false,
+             *       "fallback": "kubernetes",
+             *       "memory_threshold": 50,
+             *       "prefer_labels": {},
+             *       "prefer_nodes": [],
+             *       "prometheus_url": null,
+             *       "utilization_threshold": 30,
+             *       "whole_nodes_last": false,
+             *       "window_s": 0
+             *     }
+             */
+            gpu_selection?: components["schemas"]["NodeSelection"];
             /**
              * Gpu Wait Timeout S
              * @default null

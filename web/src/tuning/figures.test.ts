@@ -21,6 +21,7 @@ const row = (number: number, score: number | null, parameters = {}): Experiment 
   started_at: 0,
   completed_at: number,
   repeats: null,
+  disturbances: [],
 });
 
 it("shows a score as the objective has it: throughput is kept negated", () => {

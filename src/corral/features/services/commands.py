@@ -111,6 +111,10 @@ class DeployCommand(
     mount_path: str | None = text(
         "--mount-path", metavar="DIR", help="Where OME's server finds the model of --claim.  [default: /model]"
     )
+    queue: str | None = text(
+        "--queue", metavar="Q", help="Queue of its job, if a server of Corral binds pods of this cluster."
+    )
+    project: str | None = text("--project", metavar="P", help="Project of that job.")
     dry_run: bool = flag("--dry-run", help="Print the objects, of variables the names alone, and create nothing.")
     detach: bool = flag("--detach", "-d", help="Do not wait until it is ready.")
     timeout: int = whole("--timeout", metavar="SECONDS", help="Longest wait.", default=1800)

@@ -33,6 +33,8 @@ def service_of_flags(given: DeployCommand) -> tuple[str, ServiceWanted]:
         gpus=given.gpus,
         env=_env(given.env or []),
         claim=_claim(given),
+        queue=given.queue,
+        project=given.project,
     )
     return via, wanted
 
@@ -64,7 +66,13 @@ def service_of_task(given: DeployCommand) -> tuple[str, ServiceWanted]:
             " that only the task's user and administrators may see. The command on standard output serves the model"
             " without them; give them with --env"
         )
-    return str(plan.deployment_mode), replace(plan.service, name=given.name or plan.service.name)
+    service = plan.service
+    return str(plan.deployment_mode), replace(
+        service,
+        name=given.name or service.name,
+        queue=given.queue or service.queue,
+        project=given.project or service.project,
+    )
 
 
 def _claim(given: DeployCommand) -> ModelClaim | None:

@@ -69,6 +69,9 @@ class ExperimentRow:
         search_state: the state of the search strategy.
         metrics: the measurements; a list of experiments has them only if asked for.
         repeats: the number of the experiment that it measures again, None for a new combination.
+        noise: what may have disturbed its measurement: "same_gpu" and "same_node" (neighbours), "throttled" (a part of
+            the time) and "slow_clocks" by GPU, as far as known; None before it is measured. `disturbances` is the same
+            in words, a phrase for each.
         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
     """
 
@@ -90,6 +93,8 @@ class ExperimentRow:
     completed_at: float | None = None
     elapsed_time: float | None = None
     repeats: int | None = None
+    noise: Mapping[str, Any] | None = None
+    disturbances: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from corral.features.tuner.answers import ExperimentList, ExperimentRow
 from corral.features.tuner.bodies import NewExperiment
 from corral.features.tuner.experiment_table import ExperimentTable
 from corral.features.tuner.facts import ExperimentChanged, ExperimentCreated, ExperimentEnded
+from corral.features.tuner.measuring.noise import noise_in_words
 from corral.features.tuner.model.experiment import Experiment, ExperimentChange, ExperimentStatus
 from corral.features.tuner.model.tuning_error import for_everybody, shortened
 from corral.features.tuner.model.tuning_task import TaskStatus
@@ -103,7 +104,7 @@ class ExperimentAccess:
         """
         if change.metrics is not None:
             _check_size("metrics", change.metrics, MOST_METRICS_BYTES)
-        for name in ("gpu_info", "search_state"):
+        for name in ("gpu_info", "search_state", "noise"):
             _check_size(name, getattr(change, name) or {}, MOST_PARAMETERS_BYTES)
         known = self._find(experiment_id)
         at = self._clock.now()
@@ -169,4 +170,6 @@ def _row(experiment: Experiment, now: float, whole: bool) -> ExperimentRow:
         completed_at=experiment.completed_at,
         elapsed_time=None if experiment.started_at is None else until - experiment.started_at,
         repeats=experiment.repeats,
+        noise=experiment.noise,
+        disturbances=noise_in_words(experiment.noise),
     )

@@ -5,6 +5,7 @@ from math import isfinite
 from typing import Any
 
 from corral.features.tuner.finding_answers import ExperimentSummary
+from corral.features.tuner.measuring.noise import noise_in_words
 from corral.features.tuner.model.experiment import Experiment
 from corral.features.tuner.model.tuning_error import for_everybody, shortened
 
@@ -52,6 +53,7 @@ def summary_of(
         started_at=experiment.started_at,
         completed_at=experiment.completed_at,
         repeats=experiment.repeats,
+        disturbances=noise_in_words(experiment.noise),
     )
 
 

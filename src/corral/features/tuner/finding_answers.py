@@ -20,6 +20,7 @@ class ExperimentSummary:
         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
         error_message: its end, if it is long.
         repeats: the number of the experiment that it measures again, None for a new combination.
+        disturbances: what may have disturbed its measurement, a phrase for each.
     """
 
     id: str
@@ -38,6 +39,7 @@ class ExperimentSummary:
     started_at: float | None = None
     completed_at: float | None = None
     repeats: int | None = None
+    disturbances: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,9 @@ function columnsFor(objective: Figure, bestIds: readonly string[]): Column<Exper
         <span className="one-line">
           <Tag word={row.status} tone={taskTone(row.status)} title={row.error_message ?? undefined} />
           {bestIds.includes(row.id) && <Tag word="best" tone="good" />}
+          {row.disturbances.length > 0 && (
+            <Tag word="noise" tone="warn" title={row.disturbances.join("; ")} />
+          )}
           {row.repeats != null && <Tag word={`repeats ${row.repeats}`} tone="off" />}
         </span>
       ),

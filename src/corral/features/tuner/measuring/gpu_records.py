@@ -75,12 +75,12 @@ def models_in(gpu_info: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 def figures_of_gpus(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return `gpu_monitoring` and the energy over levels with `gpus_of_level`; nothing that was not measured."""
-    windows = [_windows_of(level) for level in levels]
+    windows = [windows_of_level(level) for level in levels]
     joules = [energy_j(level.get(_DURATION, 0.0), gpus) for level, gpus in zip(levels, windows, strict=True)]
     monitoring = monitoring_of(windows)
     return energy_figures(levels, joules) | ({} if monitoring is None else {"gpu_monitoring": to_plain(monitoring)})
 
 
-def _windows_of(level: Mapping[str, Any]) -> list[GpuWindow]:
+def windows_of_level(level: Mapping[str, Any]) -> list[GpuWindow]:
     """Return the GPUs of a level; none if an earlier version of the tuner measured it."""
     return [from_plain(GpuWindow, gpu, field=_GPUS) for gpu in level.get(_GPUS, ())]

@@ -190,6 +190,12 @@ def _best_lines(
         *told(f"best{on}: experiment {row.experiment_id}: {parameters_in_words(row)}", room()),
         f"      {gain_in_words(detail, row, default)}",
         *told(f"      {sureness(best)}", room()),
+        *(
+            line
+            for one in best.experiments
+            for said in one.disturbances
+            for line in told(f"      noise: experiment {one.experiment_id}: {said}", room())
+        ),
         "",
         *(f"  {line}" for line in table.lines(indent=2)),
         printable(f"  measured by the load generator {generator}"),
@@ -221,7 +227,7 @@ def outcome(row: ExperimentRow) -> str:
         return f"{words}: {row.error_message}"
     if row.objective_score is None:
         return f"{words}, {MEASURED_IN_PART}"
-    return f"{words}, score {row.objective_score:.4g} in {format_duration(row.elapsed_time)}"
+    return f"{words}, score {row.objective_score:.4g} in {format_duration(row.elapsed_time)}{_noise(row)}"
 
 
 def experiment_table(rows: Sequence[ExperimentRow], front: Sequence[ExperimentRow] = ()) -> list[str]:
@@ -251,7 +257,13 @@ def _tried(row: ExperimentRow) -> str:
 def _why(row: ExperimentRow) -> str:
     if row.error_message:
         return f": {row.error_message}"
-    return f": {MEASURED_IN_PART}" if row.status == "success" and row.objective_score is None else ""
+    partly = f": {MEASURED_IN_PART}" if row.status == "success" and row.objective_score is None else ""
+    return partly + _noise(row)
+
+
+def _noise(row: ExperimentRow) -> str:
+    """What may have disturbed a measurement, "" if nothing is known."""
+    return f" (noise: {'; '.join(row.disturbances)})" if row.disturbances else ""
 
 
 def gpus_in_words(row: ExperimentRow, *, in_full: bool = True) -> str:
