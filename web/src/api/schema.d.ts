@@ -6098,6 +6098,7 @@ export interface components {
          *         gpus: the number of GPUs; None takes it from the parameters or the runtime.
          *         env: variables of the server, beside the runtime's own.
          *         claim: the claim with its model; KServe takes it in place of the model's address.
+         *         queue, project: those of the service's job; None is the default. They matter where a server binds its pods.
          */
         ServiceWanted: {
             /** Annotations */
@@ -6125,6 +6126,10 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /** Project */
+            project: string | null;
+            /** Queue */
+            queue: string | null;
             /** Runtime Name */
             runtime_name: string;
         };
