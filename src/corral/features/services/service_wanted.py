@@ -6,6 +6,9 @@ from typing import Any
 
 from corral.features.services.parameters import asked_gpus, parameter_text
 
+_USUAL = "default"
+"""The queue and the project of jobs that name none."""
+
 MOUNT_PATH = "/model"
 """The place where OME's server finds the model of a claim."""
 
@@ -85,9 +88,9 @@ def _options(via: str, wanted: ServiceWanted) -> Iterator[str]:
         yield from ("--claim", f"{wanted.claim.name}/{wanted.claim.sub_path}".removesuffix("/"))
         if wanted.claim.mount_path != MOUNT_PATH:
             yield from ("--mount-path", wanted.claim.mount_path)
-    if wanted.queue is not None:
+    if wanted.queue not in (None, _USUAL):
         yield from ("--queue", wanted.queue)
-    if wanted.project is not None:
+    if wanted.project not in (None, _USUAL):
         yield from ("--project", wanted.project)
     for name in wanted.env:
         yield from ("--env", name)
