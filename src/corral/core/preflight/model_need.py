@@ -13,10 +13,7 @@ from corral.core.model.serving.parallelism import engine_in, world_size
 from corral.core.model.units import format_memory
 from corral.core.preflight.estimate import Estimate, InferenceSetup, estimate_local, estimate_named
 from corral.core.preflight.model_source import LocalModel
-from corral.core.preflight.serving_setup import flags, longest_sequence, memory_fraction, serving_setup
-
-_USUAL_FRACTION = {"vllm": 0.92}
-"""The part of a GPU's memory that a server takes unless it is told otherwise, by engine. Others decide by the model."""
+from corral.core.preflight.serving_setup import USUAL_FRACTION, flags, longest_sequence, memory_fraction, serving_setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +63,13 @@ def model_need(
     found = setup if isinstance(setup, str) else _estimate(name, engine, said, model, setup)
     if isinstance(found, str):
         return ModelNeed(gpus, None, None, found)
-    fraction = memory_fraction(said) or _USUAL_FRACTION.get(engine_in(engine) or "", 1.0)
+    kind, told = engine_in(engine) or "", memory_fraction(said)
+    # SGLang's own choice may be more than usual, and then less memory suffices.
+    most = told or (1.0 if kind == "sglang" else USUAL_FRACTION.get(kind, 1.0))
     return ModelNeed(
         gpus,
-        min_memory_mib=math.ceil(found.total_mib / fraction),
-        floor_mib=math.ceil(found.least_weights_mib / fraction),
+        min_memory_mib=math.ceil(found.total_mib / (told or USUAL_FRACTION.get(kind, 1.0))),
+        floor_mib=math.ceil(found.least_weights_mib / most),
         source=found.source,
         estimate=found,
     )

@@ -8,6 +8,7 @@ from corral.core.model.units import count_of, format_memory
 from corral.core.model.version import dotted
 from corral.core.ports.preflight import Effect, Finding, Place, Workload
 from corral.core.preflight.precision import SUPPORT, canonical
+from corral.core.preflight.serving_setup import USUAL_FRACTION
 from corral.vendors.registry import vendor_named
 from corral.vendors.vendor import Rule
 
@@ -18,9 +19,6 @@ _PADDLE_ALLOCATOR = "naive_best_fit"
 
 _MAX_RANKS = 4096
 """The largest tensor parallel size that is suggested."""
-
-_DEFAULT_FRACTION = {"vllm": 0.9, "sglang": 0.88}
-"""The fraction of device memory that each server takes by default. SGLang's varies a little with the device."""
 
 _FRACTION_FLAG = {"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"}
 
@@ -130,7 +128,7 @@ def _more_memory(work: Workload, place: Place, need_mib: int) -> str:
 def memory_fraction(work: Workload, place: Place) -> Iterator[Finding]:
     """Check that a server which takes a fraction of the whole device takes no more than its share."""
     framework = work.framework or ""
-    fraction = work.memory_fraction or _DEFAULT_FRACTION.get(framework)
+    fraction = work.memory_fraction or USUAL_FRACTION.get(framework)
     flag = _FRACTION_FLAG.get(framework)
     if fraction is None or flag is None or place.memory_mib is None or not place.device_memory_mib:
         return

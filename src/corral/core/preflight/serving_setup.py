@@ -9,6 +9,8 @@ from corral.core.model.units import is_whole
 from corral.core.preflight.estimate import InferenceSetup
 from corral.core.preflight.precision import canonical
 
+USUAL_FRACTION = {"vllm": 0.92, "sglang": 0.88}
+"""The part of a GPU's memory that each server takes unless it is told otherwise. SGLang's varies with the GPU."""
 SHORT_CONTEXT = 4096
 """Tokens of a request, if neither the traffic nor the parameters say more."""
 
