@@ -32,7 +32,7 @@ TAKEN |= {"device": "0", "profile": "1g.10gb", "node": "n", "token_id": "t", "uu
 TAKEN |= {"rows": 1, "columns": 1, "policies": "sjf"}
 TAKEN |= {"alert_id": "1", "silence_id": "1", "match": "node=n", "duration_s": 60.0, "url": "json://localhost"}
 TAKEN |= {"task_id": "1", "spec": {}, "status": "completed", "experiments": 1, "experiment_id": "1", "number": 1}
-TAKEN |= {"parameters": {}, "changes": "running"}
+TAKEN |= {"parameters": {}, "changes": "running", "since": 0.0, "until": 1.0}
 """What the arguments that must be given are while another one is wrong."""
 
 
