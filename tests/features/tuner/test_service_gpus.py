@@ -18,6 +18,7 @@ from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 from corral.features.history.answers import GpuWindow
 from corral.features.tuner.deployments import service_gpus
 from corral.features.tuner.deployments.service_gpus import OwnGpus, ServiceGpus
+from corral.features.tuner.measuring.gpu_records import windows_of
 from tests.engines.kubernetes import manifests
 from tests.engines.kubernetes.exporter import Exporter
 from tests.engines.kubernetes.inventory.readings.test_cluster_readings import client_of, prometheus, serving
@@ -83,7 +84,8 @@ def watched(
         def since(began_at: float) -> Sequence[GpuWindow]:
             until = time.monotonic() + 60
             while True:
-                found = gpus.window(began_at, time.time())
+                window = began_at, time.time()
+                found = windows_of(gpus.readings(*window), window)
                 if found and min(one.count for gpu in found for one in gpu.series.values()) >= 2:
                     return found
                 assert time.monotonic() < until, found

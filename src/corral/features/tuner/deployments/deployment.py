@@ -1,11 +1,10 @@
 """The common interface of all modes of deployment, and their errors."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from corral.client import Client
-from corral.features.history.answers import GpuWindow
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.model.tuning_spec import TuningSpec
@@ -71,8 +70,8 @@ class Deployment(Protocol):
         """Return facts about the GPUs of the deployment (`gpus` is their number), None if unknown."""
         ...
 
-    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
-        """Return the readings of its GPUs between these times (Unix seconds), () if they are not known."""
+    def gpu_figures(self, began_at: float, ended_at: float) -> Mapping[str, Any]:
+        """Return the readings of its GPUs between these times (Unix seconds) as a level's figures; empty if unknown."""
         ...
 
     def last_lines(self) -> str:

@@ -9,13 +9,12 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
-from corral.features.history.answers import GpuWindow
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     Deployed,
@@ -29,6 +28,7 @@ from corral.features.tuner.deployments.deployment import (
 from corral.features.tuner.deployments.health import is_healthy, served_model
 from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import InferenceEngine
+from corral.features.tuner.measuring.gpu_records import course_of, gpus_of_level, windows_of
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.search.trial import FailedStep
 
@@ -158,8 +158,11 @@ class ModelService:
         inner = {"count": gpus, "indices": [], "allocation_method": "kubernetes", "details": []}
         return {"model": self._gpu_model(), "count": gpus, "device_ids": [], "world_size": gpus, "gpu_info": inner}
 
-    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
-        return () if self._gpus is None else self._gpus.window(began_at, ended_at)
+    def gpu_figures(self, began_at: float, ended_at: float) -> Mapping[str, Any]:
+        """No server records these GPUs, so their course is a part of the figures."""
+        window = began_at, ended_at
+        read = {} if self._gpus is None else self._gpus.readings(*window)
+        return {**gpus_of_level(ended_at - began_at, windows_of(read, window)), **course_of(read, window)}
 
     def last_lines(self) -> str:
         from corral.features.services.service_pods import last_lines

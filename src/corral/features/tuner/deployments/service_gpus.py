@@ -24,10 +24,8 @@ from corral.engines.kubernetes.inventory.readings.cluster_readings import (
     scraped_between,
 )
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
-from corral.features.history.answers import GpuWindow
-from corral.features.history.monitoring import series_of_readings
 from corral.features.history.recording.series import SERIES, DeviceReadings, covered_s
-from corral.features.tuner.measuring.gpu_sampler import GpuSampler, Values
+from corral.features.tuner.measuring.gpu_sampler import GpuSampler, ReadGpus, Values
 
 log = logging.getLogger("corral.tuner")
 
@@ -84,13 +82,13 @@ class ServiceGpus:
         if sources.prometheus_url is None:
             self._sample()
 
-    def window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
-        """Return the readings between these times (Unix seconds), () if they are not known."""
+    def readings(self, began_at: float, ended_at: float) -> ReadGpus:
+        """Return the readings of each GPU between these times (Unix seconds), empty if they are not known."""
         if self._sources.prometheus_url is not None:
             if scraped := self._scraped(self._sources.prometheus_url, began_at, ended_at):
                 return scraped
             self._sample()
-        return () if self._sampler is None else self._sampler.window(began_at, ended_at)
+        return {} if self._sampler is None else self._sampler.readings(began_at, ended_at)
 
     def close(self) -> None:
         """End its thread."""
@@ -153,13 +151,15 @@ class ServiceGpus:
             own = _own(places, read_gpus(self._cluster, names, direct, containers, exporters={}).by_node)
         return own
 
-    def _scraped(self, url: str, began_at: float, ended_at: float) -> list[GpuWindow]:
-        places = self._places()
+    def _scraped(self, url: str, began_at: float, ended_at: float) -> ReadGpus:
+        places, found = self._places(), dict[MonitoredDevice, list[DeviceReadings]]()
         try:
-            return [gpu for place in places for gpu in _windows(url, place, len(places) > 1, (began_at, ended_at))]
+            for place in places:
+                found |= _read_by_scrapes(url, place, len(places) > 1, (began_at, ended_at))
         except CorralError as error:
             self._say(str(error))
-            return []
+            return {}
+        return found
 
 
 def _own(places: Sequence[OwnGpus], by_node: Mapping[str, Sequence[GpuReading]]) -> dict[MonitoredDevice, Values]:
@@ -170,18 +170,17 @@ def _own(places: Sequence[OwnGpus], by_node: Mapping[str, Sequence[GpuReading]])
     }
 
 
-def _windows(url: str, place: OwnGpus, several: bool, window: tuple[float, float]) -> list[GpuWindow]:
-    """Return the readings of a node's GPUs in a window, by scrapes. Raises CorralError."""
+def _read_by_scrapes(
+    url: str, place: OwnGpus, several: bool, window: tuple[float, float]
+) -> dict[MonitoredDevice, list[DeviceReadings]]:
+    """Return the scrapes of a node's GPUs in a window. Raises CorralError."""
     began_at, ended_at = window
     found: dict[MonitoredDevice, list[tuple[float, Values]]] = {}
     for at, gpus in _scrapes(url, place, began_at - LOOK_BACK_S, ended_at):
         for gpu in place.of(gpus):
             found.setdefault(_named(gpu, place.node, several=several), []).append((at, _values(gpu)))
-    return [
-        GpuWindow(*device, series)
-        for device, read in found.items()
-        if (series := series_of_readings(_covering(read), window))
-    ]
+    within = {device: [one for one in _covering(read) if one.at > began_at] for device, read in found.items()}
+    return {device: read for device, read in within.items() if read}
 
 
 def _scrapes(url: str, place: OwnGpus, since: float, until: float) -> list[tuple[float, tuple[GpuReading, ...]]]:

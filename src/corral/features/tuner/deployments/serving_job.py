@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.exit_code import exit_code_in_words
-from corral.features.history.answers import GpuWindow
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     LOOK_S,
@@ -33,7 +32,7 @@ from corral.features.tuner.deployments.deployment import (
 from corral.features.tuner.deployments.health import is_healthy
 from corral.features.tuner.deployments.port_holder import CANNOT_RUN, NOT_FOUND, SAYS, place
 from corral.features.tuner.engines.inference_engine import InferenceEngine
-from corral.features.tuner.measuring.gpu_records import gpu_info_of
+from corral.features.tuner.measuring.gpu_records import gpu_info_of, gpus_of_level
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.search.trial import FailedStep
 
@@ -116,13 +115,14 @@ class ServingJob:
     def gpu_info(self, gpus: int) -> dict[str, Any] | None:
         return gpu_info_of(self._client.jobs.get(self._id), gpus)
 
-    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
+    def gpu_figures(self, began_at: float, ended_at: float) -> Mapping[str, Any]:
         try:
-            return self._client.jobs.gpus_window(self._id, began_at, ended_at).gpus
+            found = self._client.jobs.gpus_window(self._id, began_at, ended_at)
         except CorralError as error:
             # The figures of the load are known all the same.
             log.warning("job %s: its GPUs are not known from %.0f to %.0f: %s", self._id, began_at, ended_at, error)
-            return ()
+            return {}
+        return gpus_of_level(ended_at - began_at, found.gpus)
 
     def last_lines(self) -> str:
         return "".join(self._client.jobs.logs(self._id, tail=LAST_LINES)).strip() or "(none)"

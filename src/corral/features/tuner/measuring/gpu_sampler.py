@@ -4,12 +4,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from corral.core.ports.monitoring import MonitoredDevice
-from corral.features.history.answers import GpuWindow
-from corral.features.history.monitoring import series_of_readings
 from corral.features.history.recording.series import SERIES, DeviceReadings, covered_s
 
 log = logging.getLogger("corral.tuner")
@@ -19,6 +17,9 @@ MOST_READINGS = 20_000
 
 Values = Mapping[str, float | None]
 """The readings of one GPU by series."""
+
+ReadGpus = Mapping[MonitoredDevice, Sequence[DeviceReadings]]
+"""The readings of each GPU in a window."""
 
 
 class _Taken(NamedTuple):
@@ -43,16 +44,16 @@ class GpuSampler:
         self._thread = threading.Thread(target=self._run, name="gpu-sampler", daemon=True)
         self._thread.start()
 
-    def window(self, began_at: float, ended_at: float) -> tuple[GpuWindow, ...]:
-        """Return the readings that were begun and taken between these times (Unix seconds)."""
+    def readings(self, began_at: float, ended_at: float) -> ReadGpus:
+        """Return the readings that were begun and taken between these times (Unix seconds), of each GPU with some."""
         with self._lock:
-            read = {
-                label: [taken.reading for taken in kept if taken.begun_at > began_at]
-                for label, kept in self._readings.items()
+            found = {
+                self._gpus[label]: [
+                    taken.reading for taken in kept if taken.begun_at > began_at and taken.reading.at <= ended_at
+                ]
+                for label, kept in sorted(self._readings.items())
             }
-            gpus = dict(self._gpus)
-        sums = {label: series_of_readings(readings, (began_at, ended_at)) for label, readings in read.items()}
-        return tuple(GpuWindow(*gpus[label], series) for label, series in sorted(sums.items()) if series)
+        return {gpu: readings for gpu, readings in found.items() if readings}
 
     def close(self) -> None:
         """End the thread. A reading that hangs is not waited for."""

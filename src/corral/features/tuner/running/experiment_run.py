@@ -26,7 +26,7 @@ from corral.features.tuner.engines.gpu_estimate import gpu_estimate
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
 from corral.features.tuner.measuring.generators import Chosen, LoadGenerator
-from corral.features.tuner.measuring.gpu_records import figures_of_gpus, gpus_of_level
+from corral.features.tuner.measuring.gpu_records import figures_of_gpus
 from corral.features.tuner.measuring.level_figures import (
     HEADLINES,
     RATES,
@@ -200,8 +200,10 @@ class ExperimentRun:
                 f"no request was answered at {level.concurrency} at a time within {result.duration_s:.1f} s: "
                 f"{result.first_failure or 'all took longer'}; the server's last lines:\n{server.last_lines()}",
             )
-        of_gpus = gpus_of_level(result.duration_s, server.gpu_window(result.began_at, result.ended_at))
-        found = level_metrics(result, generator=generator.name, gpus=self._gpus) | of_gpus
+        found = {
+            **level_metrics(result, generator=generator.name, gpus=self._gpus),
+            **server.gpu_figures(result.began_at, result.ended_at),
+        }
         self._levels.append(found)
         read = {name: found[name] for name in _READ if found.get(name) is not None}
         self._trial = replace(self._trial, readings=(*self._trial.readings, LevelReading(level, read)))
