@@ -67,7 +67,8 @@ def listed(items: Sequence[Any]) -> str:
 
 
 def pod_of_exporter(node: str) -> dict[str, Any]:
-    metadata = {"name": f"dcgm-{node}", "namespace": "gpu-operator"}
+    owners = [{"kind": "DaemonSet", "name": "dcgm", "uid": "u", "controller": True}]
+    metadata = {"name": f"dcgm-{node}", "namespace": "gpu-operator", "ownerReferences": owners}
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 
 

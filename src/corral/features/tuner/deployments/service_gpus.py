@@ -74,7 +74,7 @@ class ServiceGpus:
         self._cluster = cluster
         self._sources = sources
         self._pods = pods
-        self._nodes: dict[str, NodeFacts | None] = {}
+        self._nodes: dict[str, NodeFacts] = {}
         self._exporters: Mapping[str, PodName] = {}
         self._looked_for: frozenset[str] = frozenset()
         self._said: set[str] = set()
@@ -111,11 +111,11 @@ class ServiceGpus:
         if name not in self._nodes:
             try:
                 # The node is listed, not read, because users that choose nodes may list them.
-                found = self._cluster.list(NODES, Selection(fields=f"metadata.name={name}"))
-                self._nodes[name] = read_node(found[0]) if found else None
+                (found,) = self._cluster.list(NODES, Selection(fields=f"metadata.name={name}"))
+                self._nodes[name] = read_node(found)
             except (CorralError, ValueError) as error:
                 self._say(f"the GPUs of node {name} are not read: {error}")
-                self._nodes[name] = None
+                return None
         return self._nodes[name]
 
     def _find_exporters(self, nodes: frozenset[str]) -> None:

@@ -15,6 +15,8 @@ log = logging.getLogger("corral.tuner")
 MOST_READINGS = 20_000
 """The most readings that are kept of a GPU: five hours at one a second. The oldest are dropped, and not covered."""
 
+_LET_GO_S = 0.2
+
 Values = Mapping[str, float | None]
 """The readings of one GPU by series."""
 
@@ -56,9 +58,9 @@ class GpuSampler:
         return {gpu: readings for gpu, readings in found.items() if readings}
 
     def close(self) -> None:
-        """End the thread. A reading that hangs is not waited for."""
+        """End the thread. A reading that takes long is not waited for."""
         self._stopping.set()
-        self._thread.join(self._every_s + 1.0)
+        self._thread.join(_LET_GO_S)
 
     def _run(self) -> None:
         while True:
@@ -67,7 +69,7 @@ class GpuSampler:
                 found = self._read()
             except Exception as error:
                 found = {}
-                if str(error) != self._complained:
+                if str(error) != self._complained and not self._stopping.is_set():
                     log.warning("GPUs are not read: %s", error)
                 self._complained = str(error)
             self._keep(found, begun_at, time.time())

@@ -65,7 +65,9 @@ def prometheus(directory: Path, target: str, **labels: str) -> Iterator[str]:
     settings = {"scrape_configs": [{"job_name": "dcgm", "scrape_interval": "1s", "static_configs": [scraped]}]}
     (directory / "prometheus.yml").write_text(yaml.safe_dump(settings))
     with (directory / "log").open("wb") as log:
-        words = ["prometheus", "--config.file=prometheus.yml", "--web.listen-address=127.0.0.1:0"]
+        # Without it, Debian's Prometheus keeps its data where all of them on this machine do.
+        words = ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
+        words.append("--web.listen-address=127.0.0.1:0")
         process = subprocess.Popen(words, stdout=log, stderr=log, cwd=directory)
     try:
         until = time.monotonic() + 60
@@ -109,6 +111,7 @@ def test_a_prometheus_that_does_not_answer_is_a_remark(tmp_path: Path, url: str)
 def test_exporters_are_asked_through_the_api_server(tmp_path: Path) -> None:
     """The API server is played here: a real one sends no request to loopback, where the exporter of a test is."""
     pods = [exporter("e1", "node-1"), exporter("e2", "node-2"), exporter("e3", "node-3"), {"metadata": {"name": "e4"}}]
+    pods.append({**exporter("lies", "node-1"), "metadata": {"name": "lies", "namespace": "theirs"}})
     answers: Mapping[str, tuple[int, str]] = {
         "/api/v1/namespaces/gpu-operator/pods/e1%3A9400/proxy/metrics": (200, EXPORTED),
         "/api/v1/namespaces/gpu-operator/pods/e2%3A9400/proxy/metrics": (503, "no endpoints available"),
@@ -127,7 +130,8 @@ def test_exporters_are_asked_through_the_api_server(tmp_path: Path) -> None:
 
 
 def exporter(name: str, node: str) -> dict[str, object]:
-    metadata = {"name": name, "namespace": "gpu-operator"}
+    owners = [{"kind": "DaemonSet", "name": "dcgm", "uid": "u", "controller": True}]
+    metadata = {"name": name, "namespace": "gpu-operator", "ownerReferences": owners}
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 
 
