@@ -148,6 +148,9 @@ def test_the_gpus_of_a_service_are_read_while_it_is_measured(
     assert stats["3"]["name"] == "NVIDIA-H100-80GB-HBM3"
     assert metrics["energy_j"] == pytest.approx(700 * metrics["elapsed_time"], rel=0.02)
     assert metrics["energy_per_output_token_j"] > 0
+    assert one.gpu_info is not None
+    assert one.gpu_info["device_ids"] == [f"GPU-host-a-{site.tag}-{index}" for index in (3, 5)]
+    assert one.gpu_info["gpu_info"]["indices"] == [3, 5]
     (made,) = operator.made.values()
     assert "CORRAL_PROMETHEUS_URL" not in str(made)
     assert_nothing_is_left(site, operator.via)

@@ -154,9 +154,10 @@ class ModelService:
             raise GpusTakenAway(f"the pods of {self._name} were taken away")
 
     def gpu_info(self, gpus: int) -> dict[str, Any] | None:
-        """Only Kubernetes knows which GPUs of a node these are."""
-        inner = {"count": gpus, "indices": [], "allocation_method": "kubernetes", "details": []}
-        return {"model": self._gpu_model(), "count": gpus, "device_ids": [], "world_size": gpus, "gpu_info": inner}
+        """Kubernetes does not tell which GPUs of a node these are; readings may."""
+        from corral.features.tuner.deployments.service_gpus import gpu_info_of_service
+
+        return gpu_info_of_service(self._gpu_model(), gpus, {} if self._gpus is None else self._gpus.now())
 
     def gpu_figures(self, began_at: float, ended_at: float) -> Mapping[str, Any]:
         """No server records these GPUs, so their course is a part of the figures."""

@@ -208,7 +208,12 @@ class ExperimentRun:
         read = {name: found[name] for name in _READ if found.get(name) is not None}
         self._trial = replace(self._trial, readings=(*self._trial.readings, LevelReading(level, read)))
         self._task.search.tell(self._trial)
-        self._change(metrics=self._metrics(), search_state=state_of(self._trial))
+        self._change(metrics=self._metrics(), search_state=state_of(self._trial), **self._gpus_now_known(server))
+
+    def _gpus_now_known(self, server: Deployment) -> dict[str, Any]:
+        """Return the GPUs as a change of the record, if they were not known when the server became ready."""
+        known = (self._row.gpu_info or {}).get("device_ids")
+        return {} if known else {"gpu_info": server.gpu_info(self._gpus)}
 
     def _applied(
         self, generator: LoadGenerator, server: Deployment, endpoint: Endpoint, load: AppliedLoad
