@@ -11,10 +11,9 @@ from pathlib import Path
 
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import NAMESPACES
-from corral.engines.kubernetes.inventory.cluster_gpus import list_gpus
 from corral.features.services.gpu_discovery import find_best_node_for_deployment
 from corral.features.services.service_kinds import OME
-from corral.features.services.watched_gpus import WatchedGpus
+from corral.features.services.watched_gpus import WatchedGpus, list_cluster
 from tests.engines.kubernetes.assets import find_program
 from tests.engines.kubernetes.control_plane import Processes
 from tests.engines.kubernetes.nodes import make_node
@@ -40,7 +39,7 @@ def main() -> None:
 def measure(cluster: Cluster) -> None:
     cluster.create(NAMESPACES, {"metadata": {"name": "bench"}})
     fill_s = timed(lambda: fill(cluster))
-    list_s = timed(lambda: list_gpus(cluster))
+    list_s = timed(lambda: list_cluster(cluster))
     with WatchedGpus(cluster) as watched:
         warm_s = timed(lambda: find_best_node_for_deployment(watched=watched))
         times_ms = sorted(1e3 * timed(lambda: find_best_node_for_deployment(4, watched=watched)) for _ in range(ASKS))

@@ -26,6 +26,7 @@ DECLARED = {
     "core/model/devices/device.py": {"Device"},
     "core/model/jobs/job.py": {"Job", "JobTerms", "Request"},
     "core/model/jobs/job_patch.py": {"JobPatch"},
+    "features/tuner/client.py": {"TuningTasks"},
     "features/tuner/model/tuning_spec.py": {"TuningSpec"},
     "features/tuner/other_names/answers.py": {"AutotunerTask"},
 }

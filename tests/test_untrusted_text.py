@@ -70,7 +70,7 @@ PARSED_IN = {
     "features/tuner/engines/stand_in_server.py": PROCESS,
     "features/tuner/experiment_table.py": OWN,
     "features/tuner/followed_log.py": OWN,
-    "features/tuner/model/presets.py": OWN,
+    "core/model/serving/presets.py": OWN,
     "features/tuner/other_names/event_translation.py": OWN,
     "engines/kubernetes/cluster/credentials.py": OWN,
     "engines/kubernetes/cluster/json_text.py": "cuts what is nested too deep; other text is an error of the cluster",

@@ -33,6 +33,17 @@ def test_without_a_file_everything_has_its_default(path: Path) -> None:
     assert load_settings(path) == Settings()
 
 
+@pytest.mark.parametrize("name", ["gpus.example.org", "gpus", "gpus.example.org:8443"])
+def test_the_host_of_the_pages_is_a_name_with_or_without_a_port(path: Path, name: str) -> None:
+    path.write_text(f"dashboard_host: {name}")
+    assert load_settings(path).dashboard_host == name
+
+
+@pytest.mark.parametrize("text", ["https://gpus.example.org", "gpus.example.org/", "a b", "gpus:", "", "-a", "[::1]"])
+def test_a_host_of_the_pages_that_no_browser_sends_is_refused(path: Path, text: str) -> None:
+    assert "line 1" in refusal(path, f"dashboard_host: '{text}'")
+
+
 def test_a_fifo_in_the_place_of_the_settings_is_not_waited_for(path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(Refused, match="not a regular file"):

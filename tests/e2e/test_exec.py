@@ -48,6 +48,8 @@ def test_a_command_sees_the_gpus_and_the_variables_of_the_job_and_its_exit_code_
     assert (done.returncode, done.stdout, done.stderr) == (7, f"{box.job(job)['devices'][0]} as submitted\n", "oops\n")
     assert box.run("exec", job, "nosuch").returncode == 127
     assert box.run("exec", job, "--", "/etc/passwd").returncode == 126
+    misplaced = box.run("exec", job, "--rank", "0", "true")
+    assert (misplaced.returncode, "write options before JOB" in misplaced.stderr) == (2, True)
     assert box.run("exec", job, "--", "sh", "-c", "kill -TERM $$").returncode == 143
     assert box.ok("logs", job) == ""
     assert box.job(job)["phase"] == "RUNNING"

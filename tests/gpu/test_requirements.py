@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from corral.core.model.errors import Refused
 from corral.gpu import estimate_gpu_requirements
 from corral.gpu.requirements import memory_mb_per_gpu, model_billions
+from corral.tuner.gpu_estimate import GpuEstimate, gpu_estimate
 
 
 def task(parameters: dict[str, Any], model: str = "llama-3-70b", **more: Any) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def test_the_world_is_tensor_times_pipeline_times_the_largest_of_the_data_axes()
 
 
 AXES = {
-    "tensor": ("tensor-parallel-size", "tp-size", "tp_size", "tp"),
+    "tensor": ("tensor-parallel-size", "tp-size", "tp_size", "tp", "tpsize", "__parallel__tp"),
     "pipeline": ("pipeline-parallel-size", "pp-size", "pp_size", "pp"),
     "data": ("data-parallel-size", "dp-size", "dp_size", "dp"),
     "context": ("context-parallel-size", "cp-size", "cp_size", "cp"),
@@ -132,3 +133,29 @@ def test_a_model_may_be_named_by_a_bare_string() -> None:
 def test_what_should_be_a_mapping_and_is_none_is_refused(config: Any) -> None:
     with pytest.raises(Refused, match="must be a mapping of names to values"):
         estimate_gpu_requirements(config)
+
+
+def test_a_preset_is_sized_by_its_fields_in_each_place_where_a_task_may_name_it() -> None:
+    named = ["single-gpu", "large-model-tp"]
+    assert estimate_gpu_requirements(task({}, parallel_config={"presets": named}))[0] == 8
+    assert estimate_gpu_requirements(task({}, parallel_config={"preset": "large-model-tp", "pp": 2}))[0] == 16
+    assert estimate_gpu_requirements(task({"__parallel__preset": named}))[0] == 8
+    assert estimate_gpu_requirements(task({"__quant__preset": ["dynamic-fp8"]}))[0] == 1
+
+
+def test_a_preset_that_is_none_is_refused() -> None:
+    with pytest.raises(Refused, match="did you mean 'large-model-tp'"):
+        estimate_gpu_requirements(task({}, parallel_config={"preset": "large-model"}))
+
+
+@pytest.mark.parametrize(
+    "model", ["x-6.9b", "x-14b", "x-30b", "x-34b", "Mixtral-8x7B", "x-405b", "/models/70b/gpt2", "gpt2"]
+)
+@pytest.mark.parametrize("parameters", [{}, {"tp": 2, "dp": 3, "dcp": 2}, {"__parallel__preset": "balanced"}])
+def test_one_combination_has_the_figures_of_a_task_with_it_alone(model: str, parameters: dict[str, Any]) -> None:
+    assert gpu_estimate(model, parameters) == estimate_gpu_requirements(task(parameters, model))
+
+
+def test_the_gpus_of_one_combination() -> None:
+    assert gpu_estimate("llama-3-70b", {"tp-size": 4}) == GpuEstimate(4, 20_000)
+    assert gpu_estimate("llama-7b", {"tp": 2, "dp": 3, "dcp": 2}) == GpuEstimate(6, 12_000)

@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Offers:
-    """Objects that are found by their class. Of two of one class the later counts."""
+    """Objects that are found by their class. If two objects have the same class, the later one is found."""
 
     def __init__(self, offered: Iterable[object] = ()) -> None:
         self._by_class: dict[type, object] = {type(one): one for one in offered}
@@ -16,7 +16,7 @@ class Offers:
         return iter(self._by_class.values())
 
     def of(self, kind: type[T]) -> T:
-        """The object of exactly this class. There must be one."""
+        """Return the object of exactly this class. There must be one."""
         found = self._by_class[kind]
         assert isinstance(found, kind)
         return found

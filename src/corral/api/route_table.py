@@ -11,7 +11,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Any]])
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The body of a route's requests: JSON of a `cls`, or bytes of any kind if that is None."""
+    """The body of a route's requests: the JSON of a `cls`, or with `cls` None any bytes."""
 
     cls: type[Any] | None
     most_bytes: int = MAX_BODY_BYTES
@@ -57,34 +57,34 @@ class RouteTable:
     """The routes of one subject, in the order in which they are matched."""
 
     def __init__(self, tag: str | None = None, *, prefix: str = "/api/v1", open_to_all: bool = False) -> None:
-        """`prefix` precedes all its paths."""
+        """`prefix` precedes all paths of the table."""
         self.tag = tag
         self.prefix = prefix
         self.routes: list[ApiRoute | SocketRoute] = []
         self._open_to_all = open_to_all
 
     def get(self, path: str, **told: Unpack[RouteDetails]) -> Callable[[Endpoint], Endpoint]:
-        """Decorates the endpoint that answers this method and path."""
+        """Decorate the endpoint that answers GET at this path."""
         return self._decorator("GET", path, told)
 
     def post(self, path: str, **told: Unpack[RouteDetails]) -> Callable[[Endpoint], Endpoint]:
-        """As `get`."""
+        """Decorate the endpoint that answers POST at this path."""
         return self._decorator("POST", path, told)
 
     def put(self, path: str, **told: Unpack[RouteDetails]) -> Callable[[Endpoint], Endpoint]:
-        """As `get`."""
+        """Decorate the endpoint that answers PUT at this path."""
         return self._decorator("PUT", path, told)
 
     def patch(self, path: str, **told: Unpack[RouteDetails]) -> Callable[[Endpoint], Endpoint]:
-        """As `get`."""
+        """Decorate the endpoint that answers PATCH at this path."""
         return self._decorator("PATCH", path, told)
 
     def delete(self, path: str, **told: Unpack[RouteDetails]) -> Callable[[Endpoint], Endpoint]:
-        """As `get`."""
+        """Decorate the endpoint that answers DELETE at this path."""
         return self._decorator("DELETE", path, told)
 
     def websocket(self, path: str) -> Callable[[Endpoint], Endpoint]:
-        """Decorates the endpoint of a WebSocket."""
+        """Decorate the endpoint of a WebSocket at this path."""
 
         def add(endpoint: Endpoint) -> Endpoint:
             self.routes.append(SocketRoute(path, endpoint))

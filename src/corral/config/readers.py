@@ -24,6 +24,8 @@ Reader = Callable[["ScalarNode"], Any]
 
 _INTEGER = re.compile(rf"[+-]?{WHOLE}")
 _NUMBER = re.compile(rf"[+-]?{DECIMAL}")
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*(?::[0-9]{{1,5}})?")
 _LONGEST_NAME = 64
 _PREFIX = "value"
 """The name of the value in messages of unit parsers. It is replaced by file, line and key."""
@@ -142,6 +144,15 @@ def site_name(node: "ScalarNode") -> str:
             f"{name!r:.60} is no name; write at most {_LONGEST_NAME} characters that can be read, in one line"
         )
     return name
+
+
+def host_name(node: "ScalarNode") -> str:
+    """Read the name of a host as a browser sends it: with a port, if it is not the usual one."""
+    if not _HOST.fullmatch(text(node)):
+        raise Refused(
+            f"{node.value!r:.60} is no host name; write one such as gpus.example.org or gpus.example.org:8443"
+        )
+    return str(node.value)
 
 
 def absolute_path(node: "ScalarNode") -> str:

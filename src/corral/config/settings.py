@@ -29,7 +29,7 @@ from corral.config.lines import (
 )
 from corral.config.mistakes import Collecting
 from corral.config.prices import code_of_currency, read_prices
-from corral.config.readers import absolute_path, number, site_name, yes_or_no
+from corral.config.readers import absolute_path, host_name, number, site_name, yes_or_no
 from corral.config.site import (
     PoolPlan,
     PoolStrategy,
@@ -225,7 +225,7 @@ class Settings:
     job_mapping_dir: Annotated[str | None, Reads(one(absolute_path))] = None
     """The directory in which the node tells dcgm-exporter the jobs on each GPU; None for none."""
 
-    dashboard_host: str | None = None
+    dashboard_host: Annotated[str | None, Reads(one(host_name))] = None
     """The host name under which a reverse proxy on this machine shows the pages; None for no proxy."""
 
     metrics_hostname_label: HostnameLabel = HostnameLabel.HOSTNAME

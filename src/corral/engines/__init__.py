@@ -1,4 +1,4 @@
-"""Where nodes come from, besides this host and mock clusters.
+"""The engines that provide nodes other than this host and mock clusters.
 
 Start with `kubernetes`.
 """

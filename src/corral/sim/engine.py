@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]
 
 
 def untold(done: int, total: int) -> None:
-    """For a simulation whose progress is not shown."""
+    """Ignore the progress of a simulation."""
 
 
 Speed = Callable[[Placement], float]
@@ -157,7 +157,7 @@ class Engine:
                 self.history.note(now, (run.allocation for run in self._runs.values()), self._waiting)
 
     def _next_time(self, arrivals: Sequence[SimulatedWork], next_arrival: int, now: float) -> float:
-        """The next arrival, end or tick."""
+        """Return the time of the next arrival, end or tick."""
         times = []
         if next_arrival < len(arrivals):
             times.append(arrivals[next_arrival].job.submitted_at)

@@ -55,7 +55,7 @@ def shown_devices(board: Board, rows: int) -> tuple[str, ...]:
 
 
 def frame_lines(board: Board, columns: int, rows: int, now: float) -> list[Line]:
-    """Return one frame of this size. Rows without room are counted."""
+    """Return one frame of this size. If rows do not fit, a line says how many are left out."""
     several = several_nodes(board.devices.values())
     devices = list(board.devices.values())
     shown = devices[: device_rows(rows, len(devices))]

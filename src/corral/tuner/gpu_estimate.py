@@ -1,5 +1,5 @@
-"""The GPUs that one combination of parameters needs, for other programs."""
+"""The GPUs that one combination of parameters needs, by the formula of `corral.gpu`, for other programs."""
 
-from corral.features.tuner.engines.gpu_estimate import GpuEstimate, gpu_estimate
+from corral.gpu.requirements import GpuEstimate, gpu_estimate
 
 __all__ = ["GpuEstimate", "gpu_estimate"]

@@ -10,7 +10,9 @@ from corral.vendors.sharing_driver import share_refusal
 
 
 class _WithoutSetup:
-    """A means for which nothing is done on the device: jobs create no slices, and what is there stays for the next."""
+    """A means of sharing without setup of the device: jobs create no slices, and existing slices stay for the
+    next job.
+    """
 
     slow = False
 
@@ -18,14 +20,14 @@ class _WithoutSetup:
         return ()
 
     def prepare(self, device: Device) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def release(self, device: Device) -> None:
-        """Nothing to undo."""
+        """Do nothing."""
 
 
 class Exclusive(_WithoutSetup):
-    """One tenant with the whole device."""
+    """Sharing with one tenant, which has the whole device."""
 
     means = Means.EXCLUSIVE
 
@@ -39,7 +41,7 @@ class Exclusive(_WithoutSetup):
 
 
 class Timeslice(_WithoutSetup):
-    """Tenants up to the sum of shares that the device has. They take turns on it.
+    """Sharing by time slices: the tenants take turns on the device. Their shares together are at most the whole device.
 
     The driver enforces no limits; the memory guard watches the memory of the jobs.
     """
@@ -51,7 +53,8 @@ class Timeslice(_WithoutSetup):
 
 
 class Slices(_WithoutSetup):
-    """One tenant for each slice. A tenant's grant names the slice; `device` is the device that contains it.
+    """Sharing by slices, with one tenant for each slice. A tenant's grant names the slice; `device` is the device that
+    contains it.
 
     `unsliced` returns why a device without slices has none, and how an administrator changes that.
     """

@@ -36,7 +36,7 @@ class FoundDevices:
 
 
 class DriverSource(Protocol):
-    """Finds and samples the devices of one driver. Facts of the host, for example NUMA nodes, are not its task.
+    """Finds and samples the devices of one driver. It does not find facts of the host, for example NUMA nodes.
 
     Calls may be slow or hang: they run on the sampler's thread.
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from corral.api.requests.request_limits import whose_request
+from corral.api.requests.request_turns import whose_request
 from corral.core.control.token_issuer import TokenIssuer
 from tests.api.world import TOKEN, Served
 from tests.features.dashboard.browser import OWN, Browser, link_of

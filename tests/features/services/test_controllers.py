@@ -28,6 +28,7 @@ from corral.features.services.controllers import (
 from corral.features.services.hold_store import HOLDS_NAME, HoldStore
 from corral.features.services.holds import service_key
 from corral.features.services.manifests import ServiceWanted
+from corral.features.services.selection import Fallback, NodeAffinity, NodeSelection, selection_of
 from corral.features.services.service_checks import check_services
 from corral.features.services.service_kinds import KSERVE, OME
 from tests.certificates import needs_openssl
@@ -140,7 +141,7 @@ def test_the_api_server_keeps_all_that_ome_is_told(site: Site) -> None:
 def test_the_api_server_keeps_all_that_kserve_is_told(site: Site) -> None:
     node = site.node("a")
     storage = replace(wanted(site, tp_size=2), model_name="hf://example/model")
-    kserve(site).deploy(storage, affinity="required")
+    kserve(site).deploy(storage, NodeSelection(affinity=NodeAffinity.REQUIRED))
     predictor = site.cluster.get(KSERVE.services, "chat", site.namespace)["spec"]["predictor"]
     term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [f"host-{node}"]}]}
     assert predictor["affinity"]["nodeAffinity"] == {REQUIRED: {"nodeSelectorTerms": [term]}}
@@ -188,8 +189,8 @@ def test_where_no_node_has_enough_kubernetes_decides_or_the_calmest_is_pinned(si
     assert f"it needs 2 idle GPU(s) on one node; the best of 1, {node}, has 1 idle of 4 allocatable" in site.text()
     assert "affinity" not in site.cluster.get(OME.services, "left", site.namespace)["spec"]["engine"]
     with pytest.raises(Conflict, match="no node can be required for right: it needs 2 idle"):
-        ome(site).deploy(wanted(site, "right", tp_size=2), affinity="required")
-    ome(site).deploy(wanted(site, "pinned", tp_size=2), fallback="pin")
+        ome(site).deploy(wanted(site, "right", tp_size=2), NodeSelection(affinity=NodeAffinity.REQUIRED))
+    ome(site).deploy(wanted(site, "pinned", tp_size=2), NodeSelection(fallback=Fallback.PIN))
     assert f"✓ Selected node: {node}" in site.text()
 
 
@@ -286,7 +287,7 @@ def test_a_model_that_failed_and_a_runtime_that_is_disabled_are_refused(site: Si
 
 def test_a_service_is_ready_when_its_operator_says_so(site: Site) -> None:
     for controller, kind in ((ome(site), OME), (kserve(site), KSERVE)):
-        controller.deploy(wanted(site), select_node=False)
+        controller.deploy(wanted(site), NodeSelection(affinity=NodeAffinity.ANY))
         with pytest.raises(DeploymentNotReady, match=r"stays deployed.*kubectl -n"):
             controller.wait_for_ready("chat", site.namespace, 0.2, poll_s=0.05)
         answering = threading.Timer(0.3, say_ready, (site.cluster, kind, site.namespace, "chat"))
@@ -298,7 +299,7 @@ def test_a_service_is_ready_when_its_operator_says_so(site: Site) -> None:
 
 def test_a_load_that_fails_ends_the_wait_at_once_with_the_reason(site: Site) -> None:
     for controller, kind in ((ome(site), OME), (kserve(site), KSERVE)):
-        controller.deploy(wanted(site), select_node=False)
+        controller.deploy(wanted(site), NodeSelection(affinity=NodeAffinity.ANY))
         say_failed(site.cluster, kind, site.namespace, "chat", "CUDA out of memory")
         with pytest.raises(DeploymentFailed, match=r"BlockedByFailedLoad: ModelLoadFailed: CUDA out of memory"):
             controller.wait_for_ready("chat", site.namespace, 600)
@@ -312,7 +313,7 @@ def test_deployments_are_listed_with_their_node_and_state(site: Site) -> None:
     (row,) = ome(site).deployments(site.namespace)
     assert (row.via, row.name, row.model, row.runtime) == ("ome", "chat", site.model, site.runtime)
     assert (row.gpus, row.node, row.affinity, row.state.state) == (2, node, "preferred", "loading")
-    kserve(site).deploy(replace(wanted(site), model_name="hf://a/b"), select_node=False)
+    kserve(site).deploy(replace(wanted(site), model_name="hf://a/b"), NodeSelection(affinity=NodeAffinity.ANY))
     (row,) = kserve(site).deployments(site.namespace)
     assert (row.model, row.runtime, row.gpus, row.node) == ("hf://a/b", site.runtime, 1, None)
 
@@ -437,7 +438,7 @@ def test_the_scheduler_of_kubernetes_puts_the_pods_where_they_were_to_go(
     try:
         # It begins before it has taken in all nodes: where "must" is bound, it knows the node that "likes" likes.
         for name, affinity in (("must", "required"), ("likes", "preferred")):
-            ome(site).deploy(wanted(site, name, tp_size=2), affinity=affinity)  # type: ignore[arg-type]
+            ome(site).deploy(wanted(site, name, tp_size=2), selection_of({"affinity": affinity}))
             engine = site.cluster.get(OME.services, name, site.namespace)["spec"]["engine"]
             wanted_pod = pod(name, site.namespace, gpus=2, affinity=engine["affinity"], schedulerName=f"of-{site.tag}")
             site.cluster.create(PODS, wanted_pod)

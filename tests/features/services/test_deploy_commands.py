@@ -139,8 +139,12 @@ def test_a_dry_run_prints_what_kubectl_could_apply(site: Site, corral: Corral) -
     [
         (["--via", "helm", "--model", "m", "--runtime", "r"], 2, "deployed by ome or kserve"),
         (["--via", "ome", "--model", "m", "--runtime", "r", "--param", "tp-size=many"], 2, "no number of GPUs"),
-        (["--via", "ome", "--model", "m", "--runtime", "r", "--node", "best"], 2, "preferred, required or any"),
-        (["--via", "ome", "--model", "m", "--runtime", "r", "--fallback", "x"], 2, "kubernetes or pin"),
+        (
+            ["--via", "ome", "--model", "m", "--runtime", "r", "--node", "best"],
+            2,
+            "affinity: 'best' is not allowed; known: any, preferred, required",
+        ),
+        (["--via", "ome", "--model", "m", "--runtime", "r", "--fallback", "x"], 2, "known: kubernetes, pin"),
         (["--via", "kserve", "--model", "m", "--runtime", "nothing-at-all"], 1, "there is no runtime nothing-at-all"),
     ],
 )

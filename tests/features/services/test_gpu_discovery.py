@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 import corral.kubernetes
+from corral.core.model.placing.placement_rules import IdleFirst
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.errors import MissingRight
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
-from corral.engines.kubernetes.inventory.cluster_gpus import list_gpus
 from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
 from corral.features.services.gpu_discovery import (
     find_best_node_for_deployment,
     get_cluster_gpu_status,
     get_node_gpu_summaries,
 )
-from corral.features.services.idle_nodes import summary_of
+from corral.features.services.idle_nodes import summaries
 from corral.features.services.service_kinds import OME
-from corral.features.services.watched_gpus import WatchedGpus
+from corral.features.services.watched_gpus import WatchedGpus, list_cluster
 from tests.engines.kubernetes.control_plane import NOBODY, ControlPlane
 from tests.engines.kubernetes.kubelet import Kubelet
 from tests.engines.kubernetes.manifests import pod
@@ -88,8 +88,9 @@ def test_where_a_site_allows_it_nvidia_smi_is_run_in_pods(
     eventually(lambda: cluster.get(PODS, "busy", namespace)["status"]["phase"], "Running")
     summary = {}
     for allowed in (False, True):
-        nodes = list_gpus(cluster, ReadingSources(exec_nvidia_smi=allowed)).nodes()
-        summary[allowed] = summary_of(next(one for one in nodes if one.node_name == kubelet.name))
+        seen = list_cluster(cluster, ReadingSources(exec_nvidia_smi=allowed))
+        found = summaries(seen.view, seen.view.draft(), IdleFirst())
+        summary[allowed] = next(one for one in found if one.node_name == kubelet.name)
     kubelet.close()
     cluster.delete(NODES, kubelet.name)
     assert (summary[False].metered, summary[False].idle_gpu_count) == (False, 3)

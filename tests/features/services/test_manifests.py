@@ -7,6 +7,7 @@ import pytest
 from corral.core.model.errors import Refused
 from corral.features.services.manifests import (
     NodeWish,
+    PodPlacing,
     ServiceWanted,
     checked_name,
     kserve_service,
@@ -38,7 +39,7 @@ def wanted(model: str = "llama", **parameters: Any) -> ServiceWanted:
 
 
 def test_ome_gets_the_model_the_runtime_and_the_runtimes_own_arguments_with_those_added() -> None:
-    made = ome_service(wanted(tp_size=2), OME_RUNTIME, NodeWish("node-1", "host-1"))
+    made = ome_service(wanted(tp_size=2), OME_RUNTIME, PodPlacing(NodeWish("node-1", "host-1")))
     assert made["spec"]["model"] == {"name": "llama", "kind": "ClusterBaseModel", "apiGroup": "ome.io"}
     assert made["spec"]["runtime"] == {"name": "rt", "kind": "ClusterServingRuntime", "apiGroup": "ome.io"}
     engine = made["spec"]["engine"]
@@ -52,12 +53,14 @@ def test_ome_gets_the_model_the_runtime_and_the_runtimes_own_arguments_with_thos
 
 
 def test_without_parameters_and_node_the_runtime_stays_as_it_is() -> None:
-    made = ome_service(wanted(), OME_RUNTIME, None)
+    made = ome_service(wanted(), OME_RUNTIME)
     assert made["spec"]["engine"] == {"minReplicas": 1, "maxReplicas": 1}
 
 
 def test_kserve_gets_the_runtimes_model_format_and_only_what_is_added() -> None:
-    made = kserve_service(wanted("hf://meta/llama", tp_size=2), KSERVE_RUNTIME, NodeWish("n", "host-1", required=True))
+    made = kserve_service(
+        wanted("hf://meta/llama", tp_size=2), KSERVE_RUNTIME, PodPlacing(NodeWish("n", "host-1", required=True))
+    )
     predictor = made["spec"]["predictor"]
     assert predictor["model"] == {
         "modelFormat": {"name": "huggingface"},
@@ -71,18 +74,18 @@ def test_kserve_gets_the_runtimes_model_format_and_only_what_is_added() -> None:
 
 
 def test_a_model_that_is_no_uri_is_the_runtimes_own_for_kserve() -> None:
-    assert "storageUri" not in kserve_service(wanted("llama"), KSERVE_RUNTIME, None)["spec"]["predictor"]["model"]
+    assert "storageUri" not in kserve_service(wanted("llama"), KSERVE_RUNTIME)["spec"]["predictor"]["model"]
 
 
 @pytest.mark.parametrize("runtime", [{}, {"spec": None}, {"spec": {"supportedModelFormats": [{"name": 7}, 3]}}])
 def test_a_runtime_that_supports_nothing_is_refused_for_kserve(runtime: dict[str, Any]) -> None:
     with pytest.raises(Refused, match="no model format"):
-        kserve_service(wanted(), runtime, None)
+        kserve_service(wanted(), runtime)
 
 
 def test_what_kserve_would_read_as_a_template_is_refused() -> None:
     with pytest.raises(Refused, match="template"):
-        kserve_service(wanted(chat="{{.Name}}"), KSERVE_RUNTIME, None)
+        kserve_service(wanted(chat="{{.Name}}"), KSERVE_RUNTIME)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def limits(directory: Path, *memory_mib: int | None) -> WhyNot:
         ({"quantization": "of-my-own"}, None),
         ({"enable-expert-parallel": True}, None),
         ({"tp": 3}, "64 attention heads, which cannot be split evenly over 3 GPUs"),
-        ({"cp": 2}, "cp cannot be used with vllm"),
+        ({"moe_tp": 2}, "moe_tp cannot be used with vllm"),
     ],
 )
 def test_a_combination_that_cannot_run_says_why(tmp_path: Path, parameters: dict[str, Any], why: str | None) -> None:

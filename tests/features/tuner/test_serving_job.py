@@ -16,6 +16,7 @@ PULLED = str(ImageMissing("image r:1/team/vllm:1 cannot be pulled: connection re
 def failure_of(**of_job: Any) -> ExperimentFailed:
     """What an experiment fails with whose job ended so; its log is empty."""
     usual = {"phase": "FAILED", "ended": True, "exit_code": None, "signal": None, "started_at": None, "reason": None}
+    usual |= {"members": ()}
     jobs = SimpleNamespace(
         get=lambda job_id: SimpleNamespace(**{**usual, **of_job}),
         why=lambda job_id: SimpleNamespace(diagnosis=None),
@@ -33,7 +34,7 @@ def failure_of(**of_job: Any) -> ExperimentFailed:
     [
         f"it could not be launched 5 times in a row; the last time: {PULLED}",
         "its image could not be pulled after 2m (ImagePullBackOff: no such host)",
-        "image i:1 is not on this host, and --pull never keeps it from being fetched",
+        'image i:1 is not on this host, and is not fetched because of "--pull never"',
     ],
 )
 def test_an_image_that_cannot_be_had_is_no_better_for_another_combination(reason: str) -> None:

@@ -16,7 +16,7 @@ from wsproto.events import AcceptConnection, CloseConnection, RejectConnection, 
 from wsproto.events import Request as Handshake
 
 from corral.api.events import event_feed
-from corral.api.requests.request_limits import whose_request
+from corral.api.requests.request_turns import whose_request
 from corral.features.tuner.experiment_access import ExperimentAccess
 from corral.features.tuner.task_access import TaskAccess
 from tests.api.world import PATIENCE_S, Served

@@ -93,7 +93,17 @@ def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({}, {"experiments": 2, "combinations": 2, "gpus_least": 1, "gpus_most": 2, "hours": 2 * 40 / 60}),
+        (
+            {},
+            {
+                "experiments": 2,
+                "combinations": 2,
+                "gpus_least": 1,
+                "gpus_most": 2,
+                "nodes_most": 1,
+                "hours": 2 * 40 / 60,
+            },
+        ),
         ({"max_parallel": 2}, {"hours": 3 * 40 / 60 / 2}),
         ({"parameters": {"tp-size": [4]}}, {"gpus_most": 4, "hours": None}),
         ({"optimization": {"strategy": "random", "max_iterations": 1}}, {"experiments": 1}),

@@ -2659,7 +2659,7 @@ export interface components {
         };
         /**
          * AutotunerTasksQuery
-         * @description The tasks to list by the names of another autotuner: those of one status, leaving out the first `skip`.
+         * @description The tasks to list, in another autotuner's words: those of one status, without the first `skip`.
          */
         AutotunerTasksQuery: {
             /**
@@ -3905,6 +3905,34 @@ export interface components {
             user: string;
         };
         /**
+         * IdleFirst
+         * @description A ranking: of the nodes with enough idle devices that with the most comes first, then the least used one.
+         *
+         *     A device is idle if nothing has it, and if its use is below both thresholds, in percent. A node whose free devices
+         *     have no readings has as many idle ones as free ones. If no node has enough, the ranking of the queue decides.
+         *
+         *     Attributes:
+         *         keeps_whole: nodes in use come before those that are free as a whole, if the job leaves a part of these. Among
+         *             equals that with the fewest idle devices comes first.
+         */
+        IdleFirst: {
+            /**
+             * Keeps Whole
+             * @default false
+             */
+            keeps_whole?: boolean;
+            /**
+             * Memory Pct
+             * @default 50
+             */
+            memory_pct?: number;
+            /**
+             * Utilization Pct
+             * @default 30
+             */
+            utilization_pct?: number;
+        };
+        /**
          * InputProgress
          * @description How much of its input a job has taken: all bytes before `offset`, the next one to send.
          */
@@ -4968,6 +4996,7 @@ export interface components {
          *         apart: no job on its node may match any of these, nor any job that comes later.
          *         preferred_neighbours: like `preferred_nodes`, but by the jobs on the node.
          *         spread: how evenly jobs are to be spread over nodes.
+         *         idle_first: the ranking of nodes by their idle devices; None leaves it to the queue.
          */
         PlacementRules: {
             /**
@@ -4975,6 +5004,8 @@ export interface components {
              * @default []
              */
             apart?: components["schemas"]["LabelExpression"][][];
+            /** @default null */
+            idle_first?: components["schemas"]["IdleFirst"] | null;
             /**
              * Near
              * @default []
@@ -5332,7 +5363,9 @@ export interface components {
         ReplayState: "queued" | "running" | "done" | "failed" | "cancelled";
         /**
          * ReplayedGroup
-         * @description The jobs of one user or queue: how many, and their mean wait in each course, None where none is counted.
+         * @description The jobs of one user or queue.
+         *
+         *     `mean_wait_s` is the mean of their waits as recorded, and as each policy replays them; None if no wait is counted.
          */
         ReplayedGroup: {
             /** Jobs */
@@ -6210,6 +6243,7 @@ export interface components {
          *         gpu_hours: GPUs times measuring, all experiments together.
          *         hours: the time until all are measured, if no other job wants the GPUs; None if there are too few GPUs.
          *         notes: remarks for the task's user before it begins.
+         *         nodes_most: the most nodes of one experiment; with several, it is a gang.
          */
         TaskEstimate: {
             /** Combinations */
@@ -6226,6 +6260,8 @@ export interface components {
             hours: number | null;
             /** Measuring S */
             measuring_s: number;
+            /** Nodes Most */
+            nodes_most: number;
             /** Notes */
             notes: string[];
         };
@@ -6463,6 +6499,10 @@ export interface components {
          *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
          *         queue, project: the queue and project of the experiments' jobs.
          *         env: variables of the inference server.
+         *         gpu_model, node, device, min_memory, label, prefer, exclusive: the GPUs of the experiments, as the options of a
+         *             job with these names: ["A100", "H100"], ["gpu-[01-03]"], UUIDs, "40G", {"zone": "a"}. With `exclusive` each
+         *             experiment has a whole node. With several models in `gpu_model` any of them will do; otherwise all
+         *             experiments have the model that the first one got.
          */
         TuningSpec: {
             /** Base Runtime */
@@ -6489,22 +6529,51 @@ export interface components {
              * @default
              */
             description?: string;
+            /**
+             * Device
+             * @default []
+             */
+            device?: string[];
             docker?: components["schemas"]["DockerOptions"];
             /** Env */
             env?: {
                 [key: string]: string;
             };
             /**
+             * Exclusive
+             * @default false
+             */
+            exclusive?: boolean;
+            /**
+             * Gpu Model
+             * @default []
+             */
+            gpu_model?: string[];
+            /**
              * Gpu Wait Timeout S
              * @default null
              */
             gpu_wait_timeout_s?: number | null;
+            /** Label */
+            label?: {
+                [key: string]: string;
+            };
             /**
              * Max Parallel
              * @default 1
              */
             max_parallel?: number;
+            /**
+             * Min Memory
+             * @default null
+             */
+            min_memory?: string | null;
             model: components["schemas"]["ServedModel"];
+            /**
+             * Node
+             * @default []
+             */
+            node?: string[];
             /** Optimization */
             optimization?: {
                 [key: string]: unknown;
@@ -6516,6 +6585,10 @@ export interface components {
             /** Parameters */
             parameters?: {
                 [key: string]: unknown;
+            };
+            /** Prefer */
+            prefer?: {
+                [key: string]: string;
             };
             /**
              * Project

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from corral.api.answers.errors import Busy
 from corral.api.answers.waiting import EndSignal
-from corral.api.requests.request_limits import UserTurns, whose_request
+from corral.api.requests.request_turns import UserTurns, whose_request
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ class EventSocketProtocol(WSProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.app_state["left"]()
-        # They refer to this connection, whose memory is freed as soon as nobody uses it.
+        # Both refer to this connection, whose memory is freed as soon as nobody uses it.
         self.app_state, self.scope = {}, {}  # type: ignore[typeddict-item]
 
     def finish_within(self, timeout_s: float) -> None:

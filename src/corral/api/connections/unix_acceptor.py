@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class ConnectRates:
-    """How many connections each user has made recently. For one thread."""
+    """Limits the rate of connections of each user. For one thread."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

@@ -134,7 +134,7 @@ class EventFeed:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics whose events are in the journal. `METRICS` comes besides."""
+        """The topics whose events are in the journal. The topic `METRICS` exists in addition."""
         return tuple(self._journal.topics)
 
     @property

@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 
 from corral.api.answers.errors import Unauthenticated
 from corral.api.requests.origins import must_be_of_no_other_page
-from corral.api.requests.request_limits import answer_for
+from corral.api.requests.request_turns import answer_for
 from corral.clock import Clock, SystemClock
 from corral.core.access.caller import Caller
 from corral.core.access.token_digest import digest_of
@@ -40,18 +40,20 @@ Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class Sessions(Protocol):
-    """Sessions of browsers. Each has a token, and the secret of this token comes in a cookie."""
+    """Sessions of browsers. Each session has a token, whose secret comes in a cookie."""
 
     def secret_in(self, connection: HTTPConnection) -> str | None:
-        """The secret of a request's session; None if it has no session. Raises Forbidden for a page of others."""
+        """Return the secret of a request's session, None without a session. Raises Forbidden if a page of another site
+        sent the request.
+        """
         ...
 
     def digest_of(self, secret: str, connection: HTTPConnection) -> str:
-        """The digest of the session's token. Raises Forbidden where no session is valid."""
+        """Return the digest of the session's token. Raises Forbidden if sessions are not valid on this connection."""
         ...
 
     def must_be_of(self, caller: Caller, connection: HTTPConnection) -> None:
-        """Raises Forbidden if the process of another user sends the session."""
+        """Raise Forbidden if the process of another user sends the session."""
         ...
 
 

@@ -9,7 +9,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.units import format_bytes
 
 MAX_BODY_BYTES = 64 * 1024
-"""The limit for a body whose route sets none."""
+"""The most bytes of a body whose route sets no limit."""
 
 MAX_SUBMIT_BYTES = 12 * 1024 * 1024
 """Room for a script of 4 MiB and all other fields. As JSON, text may take twice as many bytes."""
@@ -68,13 +68,15 @@ class Intake:
         self._taken = 0
 
     def refuse_announced(self, request: Request) -> None:
-        """Raises TooLarge if the request's content-length is too large, before any of the body is read."""
+        """Raise TooLarge if the request's content-length is too large, before any of the body is read."""
         for name, value in request.scope["headers"]:
             if name == b"content-length" and int(value) > self.most:
                 raise self._too_large(int(value))
 
     async def bytes_of(self, request: Request) -> bytes:
-        """The body. Raises TooLarge beyond `most`, Busy if too much is in flight, Refused if the client disconnects."""
+        """Return the body. Raises TooLarge beyond `most`, Busy if too much is in flight, Refused if the client
+        disconnects.
+        """
         chunks: list[bytes] = []
         size = 0
         try:

@@ -10,9 +10,9 @@ OWN_SITES = ("same-origin", "none")
 
 
 def must_be_of_no_other_page(connection: HTTPConnection) -> None:
-    """Raises Forbidden if a page of another site made the request, because the browser would lend it its user's rights.
+    """Raise Forbidden if a page of another site made the request: the browser would send it with its user's rights.
 
-    A client that is not a browser sends no such headers, and is allowed.
+    A client that is not a browser sends no headers about its origin, and is allowed.
     """
     site, origin = connection.headers.get("sec-fetch-site"), connection.headers.get("origin")
     if origin is not None and _origin_place(origin) != _place(connection.headers.get("host", "")):

@@ -15,7 +15,7 @@ from corral import wire
 from corral.api.answers.errors import TooLarge
 from corral.api.requests.bodies import Intake
 from corral.api.requests.gpu_number import with_gpus_read
-from corral.api.requests.request_limits import UserTurns, whose_request
+from corral.api.requests.request_turns import UserTurns, whose_request
 from corral.api.requests.shapes import JobBatch
 from corral.core.model.errors import Refused, nearest
 from corral.core.model.jobs.submission import Submission
@@ -26,7 +26,7 @@ _QUICK_BYTES = 32 * 1024
 """Bodies up to this size need no worker thread: they are parsed about as fast as a thread starts."""
 
 _LARGE = UserTurns(1, of_a_user=1)
-"""Python's JSON parser blocks all other threads. So large bodies are parsed one by one, with small ones in between."""
+"""The turns of large bodies, of which one is parsed at a time: Python's JSON parser blocks all other threads."""
 
 _LONG_NUMBER = re.compile(rb"\d{19}")
 """Digits that may be a number beyond 64 bits. Few bodies have such a number and need the exact check."""
@@ -120,7 +120,7 @@ def _no_number(word: str) -> Any:
 
 
 def _refuse_huge(data: Any, field: str) -> None:
-    """Raises Refused for an integer beyond 64 bits: the ledger cannot store it, and it may not fit a float either."""
+    """Raise Refused for an integer beyond 64 bits: the ledger cannot store it, and it may not fit a float either."""
     if isinstance(data, dict):
         for key, value in data.items():
             _refuse_huge(value, f"{field}.{key}" if field else key)
@@ -193,7 +193,7 @@ if TYPE_CHECKING:
 
 
 def refuse_unwieldy(raw: bytes) -> None:
-    """Raises Refused for a text that is nested too deeply, TooLarge for one with too many lists, objects or values.
+    """Raise Refused for a text that is nested too deeply, TooLarge for a text with too many lists, objects or values.
 
     A quick count, which includes characters inside strings, is within the limits for nearly every body. Only other
     bodies are counted exactly, without their strings.

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
-from corral.api.requests.request_limits import UserTurns
+from corral.api.requests.request_turns import UserTurns
 from corral.api.requests.user_threads import UserThreads
 from corral.core.access.caller import Caller
 from corral.core.control.service import Service

@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from corral.api.requests.request_limits import UserTurns, whose_request
+from corral.api.requests.request_turns import UserTurns, whose_request
 from corral.core.access.caller import Caller
 
 P = ParamSpec("P")
@@ -20,7 +20,9 @@ Computing threads are limited, too: each of them makes the others wait for Pytho
 
 
 class UserThreads:
-    """At most THREADS calls at a time, and `of_a_user` for each user. Calls that wait hold no thread."""
+    """Runs calls on threads: at most THREADS at a time, and `of_a_user` for each user. Calls that wait hold no
+    thread.
+    """
 
     def __init__(self, of_a_user: int = THREADS_OF_A_USER) -> None:
         self._limiter = CapacityLimiter(THREADS)

@@ -16,7 +16,7 @@ from corral.client import Client
 from corral.client.connecting.transport import Transport
 from corral.client.inner_process import STDOUT, InnerProcess
 from corral.core.model.answers.job_changes import InputProgress
-from corral.core.model.errors import CorralError
+from corral.core.model.errors import CorralError, Refused
 from corral.core.model.jobs.input import TerminalSize
 
 _STDIN = 0
@@ -28,6 +28,10 @@ def execute(given: running.ExecCommand) -> int:
         signal.signal(number, _leave)
     # Options end with the job's id, so the parser takes -- for a word of the command.
     words = given.words[1:] if given.words and given.words[0] == "--" else given.words or []
+    if words == given.words and words and words[0].startswith("-"):
+        raise Refused(
+            f"{words[0]:.60} stands after JOB, where the command begins; write options before JOB", field=words[0]
+        )
     at_terminal = given.pty or (not words and os.isatty(_STDIN))
     try:
         with ExitStack() as stack:

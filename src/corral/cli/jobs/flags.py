@@ -24,7 +24,7 @@ def options_of(flags: DeviceFlags, client: Client | None) -> RequestOptions:
     """The given flags in the form that the client takes. `client` looks up GPUs that are given by index."""
     options: Any = {name: value for name, value in vars(flags).items() if said(value)}
     if flags.device and client is not None:
-        options["device"] = [_uuid(client, named) for named in flags.device]
+        options["device"] = [device_uuid(client, named) for named in flags.device]
     if flags.resource:
         # A name without an amount means the default amount in its definition.
         words = [word if "=" in word else f"{word}=" for word in ",".join(flags.resource).split(",") if word]
@@ -96,7 +96,7 @@ def _by_key(given: Sequence[str], flag: str, form: str, *, empty: bool = False) 
     return values
 
 
-def _uuid(client: Client, named: str) -> str:
+def device_uuid(client: Client, named: str, flag: str = "--device") -> str:
     """The UUID of a GPU that is given as an index or NODE:INDEX. A UUID stays as it is."""
     node, colon, index = named.rpartition(":")
     if not is_whole(index):
@@ -107,6 +107,6 @@ def _uuid(client: Client, named: str) -> str:
         return found[0].uuid
     if found:
         places = ", ".join(f"{device.node}:{index}" for device in found)
-        raise Refused(f"--device: several nodes have a GPU {index}; name one of {places}", field="--device")
+        raise Refused(f"{flag}: several nodes have a GPU {index}; name one of {places}", field=flag)
     known = ", ".join(device_called(device, several_nodes(devices)) for device in devices) or "none"
-    raise Refused(f"--device: there is no GPU {named}; there are {known}", field="--device")
+    raise Refused(f"{flag}: there is no GPU {named}; there are {known}", field=flag)

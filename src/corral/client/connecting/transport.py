@@ -290,7 +290,10 @@ def _over_socket(address: Address) -> _Connection:
 
 
 def _over_tcp(address: Address) -> _Connection:
-    """A connection over TCP. Raises OSError; raises UntrustedServer, NoServer and Refused before it sends anything."""
+    """A connection over TCP.
+
+    Raises UntrustedServer, NoServer and Refused, in each case before anything is sent. Raises OSError at any time.
+    """
     scheme, host, port = url_parts(address.url or "")
     named = f"[{host}]" if ":" in host else host
     if scheme == "https":

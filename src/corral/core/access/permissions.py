@@ -1,4 +1,4 @@
-"""The rules for callers: who may change a job, read its log, or act as an administrator, and the scope of a token."""
+"""The rules for a caller's permissions: who may change a job, read its log or act as an administrator."""
 
 from corral.core.access.caller import Caller
 from corral.core.model.errors import Forbidden
@@ -65,13 +65,13 @@ def may_read_log(caller: Caller, job: Job) -> None:
 
 
 def must_be_admin(caller: Caller, action: str) -> None:
-    """Raises Forbidden unless the caller is an administrator."""
+    """Raise Forbidden unless the caller is an administrator."""
     if not caller.admin:
         explain_scope(caller)
         raise Forbidden(f"{action} is for administrators (root or the user who runs the server); you are {caller.user}")
 
 
 def explain_scope(caller: Caller) -> None:
-    """Raises Forbidden for an administrator whose token has a smaller scope, saying so."""
+    """Raise Forbidden for an administrator whose token has a smaller scope. The message names the missing scope."""
     if caller.overseer:
         must_reach(caller, TokenScope.ADMIN)

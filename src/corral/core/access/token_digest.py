@@ -1,4 +1,4 @@
-"""The digest of a token: its secret is kept nowhere."""
+"""The digest of a token's secret. Only the digest is stored."""
 
 from hashlib import sha256
 

@@ -1,4 +1,4 @@
-"""The rules who may create, see and revoke which tokens."""
+"""The rules for tokens: who may create, see and revoke them."""
 
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import must_reach
@@ -24,7 +24,9 @@ def may_make(caller: Caller, *, user: str, scope: TokenScope, user_is_admin: boo
 
 
 def last_moment(caller: Caller, expires_at: float | None) -> float | None:
-    """When a new token expires (None: never): as asked, but no later than the token that the caller uses."""
+    """Return the time (Unix seconds, None: never) at which a new token expires: `expires_at`, but no later than the
+    token that the caller uses.
+    """
     given = None if caller.token is None else caller.token.expires_at
     if given is None:
         return expires_at

@@ -52,7 +52,7 @@ MAX_WISHES = 1000
 T = TypeVar("T")
 
 Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
-"""All that decides whether a node could ever serve a submission: its request, its speeds and its closed pools."""
+"""The values that decide whether a node could ever serve a submission: its request, its speeds and its closed pools."""
 
 
 class Service:
@@ -125,7 +125,7 @@ class Service:
     def submit_inspected(
         self, submissions: Sequence[Submission], caller: Caller, findings: Sequence[FileFindings]
     ) -> "Future[tuple[str, ...]]":
-        """As `submit`, with the findings of an earlier file inspection; does not wait for the disk."""
+        """Submit as `submit` does, with the findings of an earlier file inspection. Does not wait for the disk."""
         view = self._ledger.view()
         now = self._clock.now()
         specs: list[JobSpec] = []

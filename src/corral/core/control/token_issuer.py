@@ -15,7 +15,7 @@ from corral.core.model.token import Token, TokenScope
 from corral.core.ports.ledger import TokenStore
 
 PREFIX = "corral_"
-"""Every secret begins with this, so that leaked ones can be found: `corral_` and 64 hexadecimal digits."""
+"""The beginning of every secret, so that leaked secrets can be found. 64 hexadecimal digits follow."""
 
 LONGEST_S = 10 * 365 * 86400.0
 MOST_LIVE = 100

@@ -28,8 +28,9 @@ _MOSTLY = {
 
 
 def of_crash(case: Case) -> Diagnosis | None:
-    """Return the usual cause of such a signal (the exit code names it); None for other signals, and if the runtime
-    knows the reason.
+    """Return the usual cause of the signal that ended the job, which the exit code names.
+
+    None for other signals, and if the runtime knows the reason.
     """
     number = ending_signal(case.failure.exit_code, case.failure.signal)
     if number is None or case.failure.reason is not None:

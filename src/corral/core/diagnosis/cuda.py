@@ -87,7 +87,7 @@ def _no_gpu(_match: re.Match[str], case: Case) -> Diagnosis:
 
 
 def _format(match: re.Match[str], case: Case) -> Diagnosis:
-    """A number format that the GPU lacks: vLLM's words, and the accelerator suite's."""
+    """Diagnose a number format that the GPU lacks, by a message of vLLM or of the accelerator suite."""
     name, needed = match[1].lower(), match[2]
     has = re.search(r"compute capability (\d{1,2}\.\d)", match.string[match.end() :])
     of_gpu = "" if has is None else f" and this one has {has[1]}"

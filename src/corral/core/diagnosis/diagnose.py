@@ -25,7 +25,7 @@ _WRAPPERS = frozenset(
 """Exceptions that only report another process's, and NCCL's second lines."""
 
 _WRAPPING = ("Engine core initialization failed", "Engine process failed to start", "Worker failed with error")
-"""The same in vLLM's words."""
+"""Messages of vLLM that only report the failure of another process."""
 
 _OF_A_STOP = (9, 15)
 """SIGKILL and SIGTERM: a job that ended by one of them for a stated reason was stopped, whatever its log says."""

@@ -44,18 +44,18 @@ class Failure:
 
     @property
     def shared(self) -> bool:
-        """Whether it had a part of each GPU only."""
+        """Whether the job had only a part of each of its GPUs."""
         return self.share_milli < MILLI_PER_DEVICE or self.memory_mib is not None
 
     @property
     def had_the_largest(self) -> bool:
-        """Whether no GPU of the site has more memory than its grant."""
+        """Whether no GPU of the site has more memory than the job was granted."""
         had = self.memory_mib if self.shared else self.device_memory_mib
         return had is not None and self.largest_device_mib is not None and had >= self.largest_device_mib
 
     @property
     def gpu(self) -> str:
-        """The name of its GPU in a sentence."""
+        """The name of the job's GPU in a sentence."""
         if self.model is None:
             return "the GPU"
         return self.model if self.compute is None else f"{self.model} ({dotted(self.compute)})"
@@ -75,5 +75,7 @@ class Diagnosis:
 
     @property
     def line(self) -> str:
-        """Cause and advice as one printable line, whatever characters a log or a directory's name has."""
+        """The cause and the advice as one printable line, even if a log or a directory's name has control
+        characters.
+        """
         return printable(f"{self.what}; {self.fix}")

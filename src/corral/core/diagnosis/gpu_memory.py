@@ -17,7 +17,7 @@ _PIECES = 0.1
 """From this fraction of a GPU on, fragmentation explains why the rest does not suffice."""
 
 _LARGEST_GPU_MIB = 512 * 1024
-"""No GPU has more memory (an MI355X has 288 GiB): a larger request is a mistake."""
+"""A larger request is a mistake: no GPU has more memory (an MI355X has 288 GiB)."""
 
 _UNITS_MIB = {"B": 2**-20, "bytes": 2**-20, "KB": 2**-10, "KiB": 2**-10, "MB": 1, "MiB": 1, "GB": 2**10, "GiB": 2**10}
 _UNITS_MIB["TiB"] = 2**20
@@ -155,7 +155,7 @@ def _paddle(match: re.Match[str], case: Case) -> Diagnosis:
     found = out_of_memory(case.failure, short)
     if case.failure.shared:
         allocator = case.failure.audience.env("FLAGS_allocator_strategy=naive_best_fit")
-        # Its growing pools clash with a limit on memory: the accelerator suite's handbook of vGPU failures.
+        # PyTorch's growing pools clash with a limit on memory: the accelerator suite's handbook of vGPU failures.
         return replace(found, fix=f"{allocator}, then {found.fix}")
     return found
 

@@ -69,7 +69,9 @@ class LogLine:
 
 
 def lines_of(log_end: bytes) -> list[LogLine]:
-    """The last lines of a log, printable, each cut to a fixed length; those that Corral wrote are left out."""
+    """Return the last lines of the last attempt's log, printable, each cut to a fixed length. Corral's own lines are
+    left out.
+    """
     cut = log_end[-TAIL_BYTES:]
     if len(log_end) > TAIL_BYTES:
         cut = cut[cut.find(b"\n") + 1 :]

@@ -59,7 +59,7 @@ def rule(
     exit_codes: tuple[int, ...] = (),
     exception: str = "",
 ) -> Rule:
-    """A rule of a pattern in the words of `re`."""
+    """Return a rule for a pattern in the syntax of `re`."""
     return Rule(re.compile(pattern), says, bare, consequence, exit_codes, exception)
 
 

@@ -1,4 +1,4 @@
-"""vLLM does not start if its part of the GPU's memory does not suffice, and states the numbers in its own way."""
+"""Diagnoses of vLLM, which does not start if its part of the GPU's memory does not suffice."""
 
 import math
 import re

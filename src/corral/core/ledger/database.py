@@ -25,7 +25,7 @@ from corral.core.ledger.file_watch import BESIDE, FileWatch, LedgerLost, lost
 from corral.core.model.errors import LedgerFailed, Refused
 
 BUSY_TIMEOUT_S = 5.0
-"""How long a statement waits for a lock of another process; `?timeout=` in the URL overrides it."""
+"""The longest wait of a statement for a lock of another process. `?timeout=` in the URL overrides it."""
 
 CHECKPOINT_PAGES = 4_000
 """The pages (4 KiB each) in the write-ahead log after which a commit, noticeably slower, folds it into the database."""
@@ -243,7 +243,7 @@ class Database:
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
-            # Not through SQLAlchemy, whose own work takes longer than that of SQLite.
+            # SQLAlchemy is avoided here: its own work takes longer than that of SQLite.
             _raw(connection).execute(begin)
 
         return engine
@@ -304,7 +304,7 @@ def damaged(path: Path, detail: str) -> str:
 
 
 def _cut_short(head: bytes, size: int) -> str | None:
-    """How much shorter a file with this head is than its own header says, in words; None if it is not shorter.
+    """A message on how much shorter a file with this head is than its own header says; None if it is not shorter.
 
     The header has the page size, the number of pages, and whether that number is valid
     (https://www.sqlite.org/fileformat.html, 1.3).
@@ -375,7 +375,7 @@ def _size(path: str) -> int:
 
 
 def _unusable_beside(path: Path) -> str | None:
-    """Which of the log and its index this user cannot use, and why; None if both are usable or absent."""
+    """A message on why this user cannot use the log or its index; None if both are usable or absent."""
     for ending in BESIDE:
         beside = Path(f"{path}{ending}")
         if os.path.lexists(beside) and not beside.is_file():

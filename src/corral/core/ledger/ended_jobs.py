@@ -10,7 +10,9 @@ from corral.core.model.placing.plan import PARKED
 
 _jobs, _allocations = tables.jobs, tables.allocations
 _PHASE: ColumnElement[str] = literal_column("+jobs.phase", Text)
-"""The plus sign keeps SQLite from using the index by phase: with it SQLite would read all jobs that ever ended."""
+"""The phase of a job. The plus sign keeps SQLite from using the index by phase, with which it would read all jobs that
+ever ended.
+"""
 
 _COUNTED = [phase.value for phase in TERMINAL_PHASES if phase is not Phase.CANCELLED]
 _FAILED = [Phase.FAILED.value, Phase.LOST.value, Phase.TIMED_OUT.value]

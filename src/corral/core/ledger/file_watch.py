@@ -64,7 +64,9 @@ class FileWatch:
         return self._as_left is not None and os.fstat(self._fd).st_size < self._as_left[1]
 
     def displaced(self) -> str | None:
-        """What happened to a file that is not in place, a sentence; None while all are. Raises LedgerFailed."""
+        """A sentence on what happened to a file that is not in place; None while all files are in place. Raises
+        LedgerFailed.
+        """
         if not self._is_there("", os.fstat(self._fd)):
             return self._what_became_of_it()
         for ending, opened in self._beside.items():
@@ -73,7 +75,7 @@ class FileWatch:
         return None
 
     def rescue(self, connection: sqlite3.Connection) -> str:
-        """Save all acknowledged data in one file, as far as possible. Return what to do then, a sentence."""
+        """Save all acknowledged data in one file, as far as possible. Return a sentence on what to do next."""
         try:
             return self._rescued(connection)
         except (LedgerFailed, OSError) as error:
@@ -95,7 +97,7 @@ class FileWatch:
         return f"All that was acknowledged is there: move it back to {self._path}{log} and start the server again"
 
     def overwritten(self) -> str:
-        """Keep the write-ahead log away from the data that another process wrote. Return what to do, a sentence."""
+        """Keep the write-ahead log away from the data that another process wrote. Return a sentence on what to do."""
         self.stays_open = True
         try:
             self._set_log_aside()

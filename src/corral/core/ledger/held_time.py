@@ -82,7 +82,7 @@ _COLUMNS = (
 
 
 def _within(since: float, until: float) -> ColumnElement[bool]:
-    """The condition for allocations with devices that overlap a period. Those that lasted no time are left out."""
+    """The condition for allocations with devices that overlap a period. Allocations of no duration are left out."""
     ended, created = _table.c.ended_at, _table.c.created_at
     return and_(created < until, or_(ended.is_(None), and_(ended > since, ended > created)), _table.c.gpu_milli > 0)
 

@@ -79,7 +79,7 @@ def _held(held: HeldBy) -> ColumnElement[bool]:
 
 
 def _first_is_of(devices: frozenset[str]) -> ColumnElement[bool]:
-    # One parameter, however many devices there are.
+    # The list is one parameter, however many devices it has.
     listed: Select[Any] = select(literal_column("value")).select_from(func.json_each(json.dumps(sorted(devices))))
     return tables.FIRST_DEVICE.in_(listed)
 

@@ -181,7 +181,9 @@ class Reader:
 
     @staticmethod
     def _given(connection: Connection) -> list[Placement]:
-        """The last placements that were made, in order. They decide whose turn it is."""
+        """The last placements that were made, in order. They decide which node and device have the next turn (round
+        robin).
+        """
         table = tables.allocations
         question = select(table).order_by(table.c.entry.desc()).limit(_PLACEMENTS_REMEMBERED)
         newest = [allocation_of(row).placement for row in connection.execute(question).mappings()]

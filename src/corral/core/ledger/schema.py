@@ -56,7 +56,9 @@ def revision(connection: Connection) -> str | None:
 
 
 def unknown_format(path: Path, found: str) -> str | None:
-    """Why this version cannot serve a ledger of the format `found`; None if it can, at least after a migration."""
+    """The reason why this version cannot serve a ledger of the format `found`; None if it can, at least after a
+    migration.
+    """
     if found == tables.REVISION:
         return None
     from alembic.script import ScriptDirectory

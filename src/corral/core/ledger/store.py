@@ -78,7 +78,9 @@ class SqlLedger:
 
     @property
     def lost(self) -> str | None:
-        """What happened to the ledger's files, None while they are in place. Each read checks the files."""
+        """A message on what happened to the ledger's files; None while they are in place. Each read checks the
+        files.
+        """
         if self.database.lost is None:
             with suppress(LedgerFailed):
                 self.database.look()
@@ -104,7 +106,7 @@ class SqlLedger:
         return future
 
     def commit_in(self, kind: type[S], decide: Callable[[S], Decided[T]], *, user: str = SERVER) -> "Future[T]":
-        """The same as `commit`, but `decide` gets the slice of a feature."""
+        """Run `decide` as `commit` does, but over the slice of a feature."""
         future: Future[T] = Future()
         self._writer.put(Commit(decide, future, over=kind), user)
         return future
@@ -134,7 +136,7 @@ class SqlLedger:
 
     @property
     def last_fact_at(self) -> float:
-        """When the newest fact was written (Unix seconds); 0 if there is none."""
+        """The time at which the newest fact was written (Unix seconds); 0 if there is none."""
         newest = self.journal(after=self.position - 1, limit=1) if self.position else ()
         return newest[0].at if newest else 0.0
 

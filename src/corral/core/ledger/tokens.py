@@ -17,7 +17,9 @@ from corral.core.model.errors import LedgerFailed
 from corral.core.model.token import Token, TokenScope
 
 ENDED_KEPT = 100
-"""How many expired or revoked tokens of a user are kept. For them, an answer can say why the token is invalid."""
+"""The number of expired or revoked tokens of a user that are kept. For these, an answer can say why the token is
+invalid.
+"""
 
 _log = logging.getLogger(__name__)
 

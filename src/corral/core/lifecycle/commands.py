@@ -15,7 +15,7 @@ from corral.core.model.view import View
 
 
 def cancel(view: View, job: Job, *, by: str, at: float, reason: str | None = None) -> list[Fact]:
-    """PENDING -> CANCELLED at once; a live job -> STOPPING. Raises Conflict if it has ended."""
+    """Cancel a job: PENDING -> CANCELLED at once; a live job -> STOPPING. Raises Conflict if the job has ended."""
     reason = reason or f"cancelled by {by}"
     if job.phase is Phase.PENDING:
         first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)
@@ -49,8 +49,9 @@ def _article(kind: JobKind) -> str:
 
 
 def hold(job: Job, held: bool, *, by: str, at: float) -> list[Fact]:
-    """Set or lift the hold of a waiting job; no facts if it is so already. Raises Conflict if the job no longer
-    waits.
+    """Set or lift the hold of a waiting job. Return no facts if nothing changes.
+
+    Raises Conflict if the job no longer waits.
     """
     if job.phase is not Phase.PENDING:
         verb = "held" if held else "released"
@@ -59,9 +60,9 @@ def hold(job: Job, held: bool, *, by: str, at: float) -> list[Fact]:
 
 
 def release(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
-    """Lift the hold of a waiting job; for a reservation RUNNING -> SUCCEEDED at once. Raises Conflict otherwise.
+    """Lift the hold of a waiting job, or end a reservation: RUNNING -> SUCCEEDED at once. Raises Conflict otherwise.
 
-    Corral runs nothing in a reservation, so its devices are free without anything having to end first.
+    Corral runs nothing in a reservation, so its devices are free at once.
     """
     if job.spec.kind is JobKind.RESERVE and job.phase is Phase.RUNNING:
         first = change(job, JobPatch(phase=Phase.SUCCEEDED, ended_at=at, reason=f"released by {by}"), by=by, at=at)

@@ -20,7 +20,9 @@ INTERRUPTED = 130
 
 
 def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, backoff: Backoff) -> list[Fact]:
-    """Turn a launch's end into the job's: a terminal phase, or the queue again while attempts remain."""
+    """Return the facts of a job whose launch has ended: a terminal phase, or the return to the queue while attempts
+    remain.
+    """
     phase, reason = _ending(job, report)
     started_at, ended_at = (measured(view, job, moment, at) for moment in (report.started_at, report.ended_at))
     ended_at = at if ended_at is None else ended_at
@@ -45,7 +47,9 @@ def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, bac
 
 
 def stopped_at_once(view: View, job: Job, stop: Sequence[Fact], *, by: str, at: float) -> list[Fact]:
-    """The facts `stop` that stop the job, and those of its end at the same time: for work that is only simulated."""
+    """Return the facts of `stop`, which stop the job, and those of its end at the same time. For simulated work
+    only.
+    """
     for fact in stop:
         if isinstance(fact, JobChanged):
             job = patched(job, fact.changes)

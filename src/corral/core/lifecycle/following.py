@@ -21,8 +21,8 @@ from corral.core.model.jobs.phase import TERMINAL_PHASES, Phase
 from corral.core.model.view import View
 
 LONG_WAIT = 64
-"""A list of more jobs to wait for is shortened only by half at a time: rewriting the rest at each of ten thousand ends
-would fill the disk.
+"""A list of more awaited jobs than this is rewritten only once it is half as long: rewriting the rest at each of ten
+thousand ends would fill the disk.
 """
 
 
@@ -82,7 +82,7 @@ def _settled(view: View, child: Job, parent: Job, moved: Mapping[str, Job], info
 
 
 def _to_wait_for(child: Job, settled: Settled) -> JobPatch:
-    """Return the changes of a job that still waits; none if its list is long and hardly shorter."""
+    """Return the changed dependencies of a job that still waits; none while a long list has not become half as long."""
     left = settled.waits_for
     if wait_for_ends_alone(clauses_of(child.spec.after)) and len(child.waits_for) > LONG_WAIT:
         return {"waits_for": left} if 2 * len(left) <= len(child.waits_for) else {}
@@ -96,12 +96,12 @@ def _to_wait_for(child: Job, settled: Settled) -> JobPatch:
 
 
 def follow_no_more(job: Job, lost: tuple[Dependency, Job], *, by: str, at: float) -> JobChanged:
-    """PENDING -> CANCELLED: the awaited start or end of a parent can no longer come."""
+    """Cancel a job whose awaited start or end of a parent can no longer come: PENDING -> CANCELLED."""
     return change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=follows_no_more(lost)), by=by, at=at)
 
 
 def follows_no_more(lost: tuple[Dependency, Job]) -> str:
-    """Return why a job cannot start that depends on an event that can no longer come."""
+    """Return why a job cannot start that waits for the start or end of a parent, if this can no longer come."""
     term, parent = lost
     which = "whose failure it was to follow" if term.condition is Condition.NOT_OK else "which it was to follow"
     return f"job {parent.id}, {which}, {_how_it_ended(parent.phase)}"

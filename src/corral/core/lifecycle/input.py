@@ -1,4 +1,4 @@
-"""The effect of a job's input: it can be given only once, and a client has to send it."""
+"""The effect of a job's input. Input can be given only once, and a client has to send it."""
 
 from corral.core.lifecycle.following import followers
 from corral.core.lifecycle.phase_changes import change
@@ -11,7 +11,7 @@ from corral.core.model.view import View
 
 
 def take(job: Job, *, by: str, at: float) -> list[Fact]:
-    """The program is about to be given its first input; nothing if it had some before."""
+    """Record that the program is about to receive its first input. Return no facts if this was recorded before."""
     return [] if job.input_taken else [JobChanged(job.id, JobPatch(input_taken=True), at=at, by=by)]
 
 
@@ -25,8 +25,9 @@ def spent(job: Job) -> str | None:
 
 
 def give_up(view: View, job: Job, reason: str, *, by: str, at: float) -> list[Fact]:
-    """The client no longer sends the job's input: PENDING -> CANCELLED, a live job -> STOPPING; no facts once it
-    ends.
+    """End a job whose input no client sends any more: PENDING -> CANCELLED, a live job -> STOPPING.
+
+    Return no facts if the job is ending already.
     """
     if job.phase is Phase.PENDING:
         first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)

@@ -30,7 +30,7 @@ class Gang:
 
 
 def ranked(placement: Placement, nodes: Iterable[Node]) -> Placement:
-    """The placement with its members in the order of their ranks: by node name, then by the index of the devices."""
+    """Return the placement with its members in order of rank: by node name, then by the index of the devices."""
     if len(placement.members) == 1:
         return placement
     names = {member.node for member in placement.members}
@@ -95,7 +95,7 @@ def _has_begun(report: LaunchReport) -> bool:
 
 
 def _phase(reports: Sequence[LaunchReport]) -> LaunchPhase:
-    """The phase of a gang that has not ended."""
+    """Return the phase of a gang that has not ended."""
     phases = {one.phase for one in reports}
     if all(_has_begun(one) for one in reports):
         return LaunchPhase.RUNNING
@@ -105,7 +105,7 @@ def _phase(reports: Sequence[LaunchReport]) -> LaunchPhase:
 
 
 def _outcome(reports: Sequence[LaunchReport], nodes: Sequence[str], script: bool) -> LaunchReport:
-    """The report that says how the gang ended, now that all of its members have."""
+    """Return the report that says how the gang ended, once all of its members have ended."""
     leader = reports[0]
     if script and leader.phase is LaunchPhase.EXITED and leader.ending is not Phase.CANCELLED:
         return leader

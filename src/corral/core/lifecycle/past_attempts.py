@@ -23,7 +23,7 @@ def attempts_of(facts: Iterable[Fact]) -> tuple[RecordedAttempt, ...]:
 
 
 class _Teller:
-    """Takes in one fact after the other. While the job holds devices its last attempt is `live`."""
+    """Builds the attempts from one fact after another. `_live` is whether the last attempt holds devices."""
 
     def __init__(self) -> None:
         self.attempts: list[RecordedAttempt] = []
@@ -68,7 +68,7 @@ class _Teller:
 
 
 def _ended(attempt: RecordedAttempt, phase: Phase, changes: JobPatch, at: float) -> RecordedAttempt:
-    """The attempt after the step to a terminal phase."""
+    """Return the attempt after its job's change to a terminal phase."""
     ended_at = changes.get("ended_at")
     exit_code, signal = changes.get("exit_code"), changes.get("signal")
     return replace(

@@ -9,23 +9,25 @@ from corral.core.model.jobs.phase import NEXT_PHASES, Phase
 from corral.core.model.view import View
 
 CLOCK_SLACK_S = 86_400.0
-"""A wall clock that is set while a job runs moves less than this. A time that is further off was never measured."""
+"""A wall clock that is set while a job runs moves by less than this. A reported time that is further off is not a
+measurement.
+"""
 
 
 def change(job: Job, changes: JobPatch, *, by: str, at: float) -> JobChanged:
-    """The step of `job` to another phase; a step that `NEXT_PHASES` does not allow is a broken invariant."""
+    """Return the change of `job` to another phase. A change that `NEXT_PHASES` does not allow is a broken invariant."""
     assert changes["phase"] in NEXT_PHASES[job.phase], f"job {job.id}: {job.phase} -> {changes['phase']} is not legal"
     return JobChanged(job.id, changes, at=at, by=by)
 
 
 def back_to_queue(job: Job, changes: JobPatch, *, by: str, at: float) -> JobChanged:
-    """The step to PENDING, with these changes besides."""
+    """Return the change of `job` to PENDING, with other `changes` of its fields."""
     waiting = JobPatch(phase=Phase.PENDING, allocation_id=None, stop_reason=None, reason=None)
     return change(job, {**waiting, **changes}, by=by, at=at)
 
 
 def give_back(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
-    """The devices of the job are free; nothing if it has none."""
+    """Return the fact that the job's devices are free; no facts if it has no allocation."""
     if job.allocation_id is None or job.allocation_id not in view.allocations:
         return []
     eviction, lost_from = job.evicted, None
@@ -48,7 +50,7 @@ def closed_eviction(job: Job, ran_s: float, ended_at: float) -> JobPatch:
 
 
 def measured(view: View, job: Job, reported: float | None, at: float) -> float | None:
-    """A time of a launch's report; None if it is impossible, because the job may have written the record itself."""
+    """Return a time from a launch's report. None if it is impossible: the job may have written the report itself."""
     allocation = view.allocations.get(job.allocation_id or "")
     since = 0.0 if allocation is None else allocation.created_at
     return reported if reported is not None and since - CLOCK_SLACK_S <= reported <= at + CLOCK_SLACK_S else None

@@ -1,4 +1,4 @@
-"""A job starts: it is given devices, it is launched, it runs; or it could not be launched and waits again."""
+"""The start of a job: it is allocated, launched and runs, or its launch fails and it waits again."""
 
 from dataclasses import replace
 
@@ -15,11 +15,10 @@ from corral.core.model.runs.launch import Again
 from corral.core.model.view import View
 
 MAX_LAUNCH_FAILURES = 5
-"""After this many failed launches in a row on the machine's side, the job itself fails."""
+"""The number of failed launches in a row, caused by the machine, after which the job itself fails."""
 
 _LACK_FAILURES = 6
-"""Waiting for a resource that a node lacks for now lasts as long as after this many failures: half a minute by
-default.
+"""A job waits for a resource that its node lacks for now as long as after this many failures: half a minute by default.
 """
 
 
@@ -33,14 +32,17 @@ def start(
     waited: tuple[tuple[str, float], ...] = (),
     enforcement: Enforcement | None = None,
 ) -> list[Fact]:
-    """PENDING -> STARTING, and the devices are the job's. `waited` is how it spent the time until now."""
+    """Allocate devices to a job: PENDING -> STARTING. `waited` is how the job spent the time until now."""
     allocation = replace(_allocation(job, placement, at), gpu_info=gpu_info, enforcement=enforcement)
     moved = change(job, {**_allocated(job, allocation), "waited": waited}, by=by, at=at)
     return [moved, AllocationMade(allocation, at=at, by=by)]
 
 
 def running(view: View, job: Job, started_at: float | None, *, by: str, at: float) -> list[Fact]:
-    """STARTING -> RUNNING, as its supervisor reports; nothing if it runs already or has been stopped."""
+    """Record that the job runs, by its supervisor's report: STARTING -> RUNNING.
+
+    A job that runs already, or is being stopped, gets only a missing start time.
+    """
     started_at = measured(view, job, started_at, at)
     if job.phase is Phase.STARTING:
         begun = replace(job, started_at=at if started_at is None else started_at)
@@ -52,7 +54,7 @@ def running(view: View, job: Job, started_at: float | None, *, by: str, at: floa
 
 
 def start_at_once(view: View, job: Job, placement: Placement, *, by: str, at: float) -> list[Fact]:
-    """`start` and `running` in one step, for simulated or forecast work, which is not launched."""
+    """Return the facts of `start` and `running` in one step. For simulated or forecast work, which is not launched."""
     assert job.phase is Phase.PENDING, f"job {job.id} is {job.phase}"
     allocation = _allocation(job, placement, at)
     changes: JobPatch = {**_allocated(job, allocation), **_running(job, at)}
@@ -63,7 +65,7 @@ def start_at_once(view: View, job: Job, placement: Placement, *, by: str, at: fl
 
 
 def next_allocation_id(job: Job) -> str:
-    """The id of the allocation with which a waiting job starts."""
+    """Return the id of the next allocation of a waiting job."""
     return f"{job.id}.{job.launches + 1}"
 
 
@@ -101,7 +103,11 @@ def _running(job: Job, started_at: float | None) -> JobPatch:
 def launch_failed(
     view: View, job: Job, message: str, *, by: str, at: float, backoff: Backoff, again: Again = Again.AS_ASKED
 ) -> list[Fact]:
-    """A launch of which nothing ran: back to PENDING with backoff, or FAILED once it failed too often."""
+    """Return the facts of a launch in which nothing ran: back to PENDING with a backoff, or FAILED after too many
+    failures.
+
+    A job that was being stopped ends as its stop demands.
+    """
     if job.phase is Phase.STOPPING:
         return _stopped_before_it_ran(view, job, by=by, at=at)
     freed = give_back(view, job, by=by, at=at)
@@ -121,7 +127,11 @@ def launch_failed(
 
 
 def never_ran(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
-    """A launch that was cut off before anything ran (the server crashed, say): back to the queue at once."""
+    """Send a job back to the queue at once whose launch was cut off before anything ran (for example, the server
+    crashed).
+
+    A job that was being stopped ends as its stop demands.
+    """
     if job.phase is Phase.STOPPING:
         return _stopped_before_it_ran(view, job, by=by, at=at)
     return [back_to_queue(job, {}, by=by, at=at), *give_back(view, job, by=by, at=at)]

@@ -1,4 +1,4 @@
-"""The stop of a live job: for others, for its own acts, or because its time limit is over. Its end is recorded
+"""The stop of a live job: in favour of other jobs, for its own acts, or at its time limit. Its end is recorded
 later.
 """
 
@@ -14,9 +14,9 @@ from corral.core.model.units import format_duration
 from corral.core.model.view import View
 
 OVERDUE_S = 5.0
-"""A job must have ended this long after its time limit and its grace; else the server ends it."""
+"""If a job still runs this long after its time limit and its grace period, the server ends it."""
 START_S = 60.0
-"""No program takes longer to be executed, even from a slow file server."""
+"""The longest time from a launch to the execution of the program, even from a slow file server."""
 
 
 def may_stop(job: Job) -> bool:
@@ -42,9 +42,9 @@ def stop(
     rule: EvictionRule | None = None,
     for_job_id: str | None = None,
 ) -> list[Fact]:
-    """A live job -> STOPPING, to end in `ending`; no facts if it is no longer live.
+    """Stop a live job, to end in `ending`: live -> STOPPING. Return no facts if the job is no longer live.
 
-    With a `rule` the rule stops it for the sake of others, or for one job if that is given.
+    With a `rule` the rule stops the job in favour of other jobs, or of job `for_job_id`.
     """
     if not may_stop(job):
         return []
@@ -55,7 +55,9 @@ def stop(
 
 
 def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
-    """A live job -> STOPPING, on its way back to the queue; nothing if it is no longer live."""
+    """Evict a live job: live -> STOPPING, on its way back to the queue. Return no facts if the job is no longer
+    live.
+    """
     if not may_stop(job):
         return []
     counted = Eviction(
@@ -78,9 +80,9 @@ def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
 
 
 def overdue(job: Job, report: LaunchReport, grace_s: float, *, by: str, at: float) -> list[Fact]:
-    """A job that has outlived its time limit -> STOPPING, to end TIMED_OUT; nothing while it need not have ended.
+    """Stop a job that has outlived its time limit: live -> STOPPING, to end TIMED_OUT. Return no facts before that.
 
-    Its supervisor keeps the limit, unless its job has stopped it, or it is stuck.
+    The job's supervisor enforces the limit, unless the job has stopped the supervisor, or it is stuck.
     """
     limit_s = job.spec.time_limit_s
     if limit_s is None or report.age_s is None:
@@ -102,7 +104,7 @@ def overdue(job: Job, report: LaunchReport, grace_s: float, *, by: str, at: floa
 
 
 def live(view: View) -> tuple[Job, ...]:
-    """Jobs that hold devices, in order of submission."""
+    """Return the jobs with a live allocation, in order of submission."""
     return tuple(sorted((j for j in view.jobs.values() if j.allocation_id in view.allocations), key=_sequence))
 
 

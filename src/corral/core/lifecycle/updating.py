@@ -1,4 +1,4 @@
-"""A job that has not ended gets another priority, time limit, name or queue."""
+"""Changes the priority, time limit, name or queue of a job that has not ended."""
 
 from corral.core.model.errors import Conflict, Refused
 from corral.core.model.fact import JobUpdated
@@ -9,15 +9,15 @@ from corral.core.model.jobs.phase import Phase
 
 
 def may_go_on(job: Job) -> bool:
-    """Return whether the job has not ended and is not about to."""
+    """Return whether the job has not ended and is not being stopped for good."""
     return not job.phase.terminal and (job.phase is not Phase.STOPPING or job.stop_reason is Phase.PENDING)
 
 
 def update(job: Job, asked: JobUpdate, *, by: str, at: float) -> list[JobUpdated]:
-    """Return the fact that changes the job; none if it is so already.
+    """Return the fact that changes the job; no facts if the job has these values already.
 
-    The caller checks permissions. Raises Conflict for a job that has ended or is about to, and if its state does not
-    allow the change; Refused for a name that other jobs wait by.
+    The caller checks permissions. Raises Conflict for a job that has ended or is about to, and if its phase does not
+    allow the change. Raises Refused for another name if the job waits for earlier jobs of its own name.
     """
     if job.phase.terminal:
         raise Conflict(f"job {job.id} has already ended ({job.phase}); there is nothing left to change")
@@ -38,6 +38,6 @@ def update(job: Job, asked: JobUpdate, *, by: str, at: float) -> list[JobUpdated
         )
     before = values_before(job.spec, changes)
     if job.phase is Phase.PENDING:
-        # It has no log yet, or one that the next attempt continues.
+        # A waiting job has no log yet, or a log that the next attempt continues.
         changes["notes"] = noted(job.spec, sentence(before, changes, by))
     return [JobUpdated(job.id, changes, before, at=at, by=by)]

@@ -20,7 +20,7 @@ class DraftOf(Generic[V]):
         self._own(mapping)[key] = value
 
     def drop(self, mapping: str, key: Any) -> None:
-        """Remove a key from such a mapping; nothing happens if it is not there."""
+        """Remove a key of a mapping on which no other attribute depends. Does nothing if the key is missing."""
         self._own(mapping).pop(key, None)
 
     def amend(self, **attributes: Any) -> None:

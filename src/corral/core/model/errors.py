@@ -32,7 +32,7 @@ class Forbidden(Refused):
 
 
 class Conflict(CorralError):
-    """The request is valid, but what it names is in a state that does not allow it."""
+    """The request is valid, but the named object is in a state that does not allow it."""
 
 
 class BackendFailed(CorralError):

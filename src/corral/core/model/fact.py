@@ -41,7 +41,7 @@ class ServerPart(StrEnum):
     TUNER = "corral:tuner"
     SIMULATOR = "corral:simulator"
     UNRECORDED = "corral:unrecorded"
-    """For facts of earlier journals, which did not record the author."""
+    """The author of facts in earlier journals, which did not record the author."""
 
 
 class Delta:
@@ -82,9 +82,9 @@ class Fact(Delta):
 
     @property
     def subject(self) -> str | None:
-        """The subject that it settles until the next fact of that subject. None if jobs or allocations have the result.
+        """The subject that this fact settles until the next fact of that subject.
 
-        A server that starts applies the last fact of each subject again.
+        None if jobs or allocations have the result. A server that starts applies the last fact of each subject again.
         """
         return None
 
@@ -114,7 +114,7 @@ class JobSubmitted(Fact):
 
     @property
     def about(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job.id
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -131,7 +131,7 @@ class JobChanged(Fact):
 
     @property
     def about(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job_id
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -149,7 +149,7 @@ class JobUpdated(Fact):
 
     @property
     def about(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job_id
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -168,7 +168,7 @@ class JobRequeued(Fact):
 
     @property
     def about(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job.id
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -192,7 +192,7 @@ class CommandExecuted(Fact):
 
     @property
     def about(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job_id
 
 
@@ -204,7 +204,7 @@ class AllocationMade(Fact):
 
     @property
     def about(self) -> str:
-        """The job that got them."""
+        """The id of the job that got the devices."""
         return self.allocation.job_id
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -228,7 +228,7 @@ class AllocationEnded(Fact):
 
     @property
     def about(self) -> str:
-        """The job that had them."""
+        """The id of the job that had the devices."""
         return self.job_id
 
     def apply(self, draft: "ViewDraft") -> None:
@@ -249,7 +249,7 @@ class DeviceCordoned(Fact):
         return f"cordon of device {self.uuid}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Cordon it in the view."""
+        """Cordon the device in the view."""
         draft.cordon_device(self.uuid, self.reason)
 
 
@@ -265,7 +265,7 @@ class DeviceUncordoned(Fact):
         return f"cordon of device {self.uuid}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Lift its cordon in the view."""
+        """Lift the device's cordon in the view."""
         draft.cordon_device(self.uuid, None)
 
 
@@ -282,7 +282,7 @@ class NodeCordoned(Fact):
         return f"cordon of node {self.node}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Cordon it in the view."""
+        """Cordon the node in the view."""
         draft.put("node_cordons", self.node, NodeCordon(self.reason, self.by, self.at))
 
 
@@ -317,7 +317,7 @@ class NodeUncordoned(Fact):
         return f"cordon of node {self.node}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Lift its cordon in the view."""
+        """Lift the node's cordon in the view."""
         draft.drop("node_cordons", self.node)
 
 
@@ -352,13 +352,13 @@ class NodeRemoved(Observation):
 
 @dataclass(frozen=True, slots=True)
 class SilenceObserved(Observation):
-    """A node does not answer, or is not ready again yet. None means that it is ready."""
+    """A node does not answer, or is not ready yet after its return. With `silence` None the node is ready."""
 
     node: str
     silence: Silence | None
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Record that nothing starts on the node, or (None) that it is ready."""
+        """Record that nothing starts on the node, or that the node is ready if `silence` is None."""
         if self.silence is None:
             draft.drop("silences", self.node)
         else:

@@ -50,7 +50,7 @@ class Home:
 
     @property
     def socket(self) -> Path:
-        """The same as a path object. Raises Refused."""
+        """The server's socket as a path object. Raises Refused as `socket_path` does."""
         from pathlib import Path
 
         return Path(self.socket_path)

@@ -66,7 +66,7 @@ class DeviceTraits:
 
     @property
     def sliced(self) -> bool:
-        """Whether it is in MIG mode, and only its slices are allocated."""
+        """Whether the device is in MIG mode, and only its slices are allocated."""
         return self.means == "mig" and self.mig_profile is None
 
 

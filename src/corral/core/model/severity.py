@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How severe an alert is: from information to a problem that needs action at once."""
+    """The severity of an alert, from information to a problem that needs action at once."""
 
     INFO = "info"
     WARNING = "warning"

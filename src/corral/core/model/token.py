@@ -39,5 +39,5 @@ class Token:
     parent: str | None = None
 
     def live(self, now: float) -> bool:
-        """Whether it is still valid."""
+        """Whether the token is valid at `now`, in Unix seconds."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

@@ -23,7 +23,7 @@ WHOLE = r"[0-9]{1,15}"
 """A whole number as a person writes it. Longer numbers have no use here, and would overflow conversions."""
 
 DECIMAL = rf"{WHOLE}(?:\.[0-9]{{1,20}})?"
-"""The same, with or without a fraction."""
+"""A number as a person writes it, with or without a fraction."""
 
 _MIB_PER_UNIT = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -129,12 +129,14 @@ class View:
         return NodeStatus.DRAINING if cordon.draining and self.residents.get(node) else NodeStatus.CORDONED
 
     def cluster_cordon(self, node: str) -> str | None:
-        """Why the node's cluster starts nothing on it; None if it does, or if there is no such cluster."""
+        """The reason why the node's cluster starts nothing on it; None if it does, or if there is no such cluster."""
         known = self.nodes.get(node)
         return None if known is None else known.cordoned
 
     def unanswering(self, node: str) -> str | None:
-        """Why requests are not sent to a node, a sentence without its full stop; None if it answers."""
+        """The reason why requests are not sent to a node, a sentence without its full stop; None if the node
+        answers.
+        """
         silence = self.silences.get(node)
         return None if silence is None or silence.answers else silence.reason
 
@@ -187,7 +189,10 @@ class ViewDraft(DraftOf[View]):
             self.cut_pools()
 
     def apply_uncut(self, deltas: Iterable[Delta]) -> None:
-        """The same as `apply`, without `cut_pools`: call that or `freeze` before anyone reads `view`."""
+        """Advance by each delta in turn, without `cut_pools`. Call `cut_pools` or `freeze` before anyone reads `view`.
+
+        Raises KeyError as `apply` does.
+        """
         count = 0
         for delta in deltas:
             delta.apply(self)

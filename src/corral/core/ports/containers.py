@@ -1,4 +1,4 @@
-"""The containers that a site runs, by its engine."""
+"""The site's rules for jobs in containers."""
 
 from typing import Protocol
 
@@ -11,9 +11,9 @@ class Containers(Protocol):
     """The rules of an engine that runs jobs in containers.
 
     Attributes:
-        every_job: each job runs in one; else those do that name an image.
-        parts: whether a job may have a part of a device there.
-        reach_daemons: a container that is given a part of a device that is shared by MPS reaches its daemon.
+        every_job: whether every job runs in a container. If not, only jobs that name an image do.
+        parts: whether a job in a container may have a part of a device.
+        reach_daemons: whether a container can reach the MPS daemon of a device of which it has a part.
     """
 
     @property
@@ -26,12 +26,13 @@ class Containers(Protocol):
     def reach_daemons(self) -> bool: ...
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
-        """Return the container of each of a job's members, with the site's default image if none is requested.
+        """Return the container of each of a job's members. If `asked` names no image, it gets the site's default image.
 
-        Raises Refused if there is none or it would be of no use, and Forbidden if the site does not allow it.
+        Raises Refused for a missing image and for options that do not apply here, and Forbidden if the site does not
+        allow it.
         """
         ...
 
     def tolerations(self, container: Container, request: Request) -> tuple[Toleration, ...]:
-        """Return the taints of nodes that such a job tolerates."""
+        """Return the taints of nodes that a job with this container and this request tolerates."""
         ...

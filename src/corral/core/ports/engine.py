@@ -1,4 +1,4 @@
-"""The source of nodes: this machine, a mock cluster, or a Kubernetes cluster."""
+"""The source of a server's nodes: this machine, a mock cluster, or a Kubernetes cluster."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +14,13 @@ Left = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class FeedNews:
-    """A feed's report about its nodes. A node that is in none of the three has neither answered nor failed to.
+    """A feed's report about its nodes. Nothing new is known about a node that is in none of the three attributes.
 
     Attributes:
         news: the changes of nodes, by name.
         quiet: nodes that answer, without changes.
-        silent: nodes that do not answer, each with why nothing starts there: a sentence without its full stop.
+        silent: nodes that do not answer, each with the reason why nothing starts there: a sentence without its full
+            stop.
     """
 
     news: Mapping[str, News] = field(default_factory=dict)
@@ -81,28 +82,32 @@ class NodeEngine(Protocol):
         ...
 
     def on_record(self) -> Collection[str]:
-        """The launches that something outside of the home knows, and no user can forge, once this was started."""
+        """Return the ids of launches that are known outside of the home, where no user can forge them. Call it after
+        `start`.
+        """
         ...
 
     def at_work(self) -> Collection[str]:
-        """Return what belongs to a ledger outside of its home, even a lost ledger, once this was started: words for a
-        person.
+        """Return phrases, for a person, on things outside of the home that belong to a ledger, even to a lost ledger.
+
+        Call it after `start`.
         """
         ...
 
     def departed(self, node: str) -> NodeAgent | None:
-        """Return an agent for a node that the cluster no longer has: for ends, logs and forgetting of its launches.
+        """Return an agent for a node that the cluster no longer has. It serves the ends and logs of launches, and
+        forgets them.
 
-        None if that is impossible. The agent reads each report anew and starts nothing.
+        None if the engine has no such agent. The agent starts nothing, and reads each report anew.
         """
         ...
 
     def attend(self, jobs: PodJobs) -> None:
-        """Turn pods of others into these jobs. Called before any node is reconciled with the ledger."""
+        """Submit pods that others created as these jobs. Called before any node is reconciled with the ledger."""
         ...
 
     def watch(self, joined: Joined, left: Left) -> None:
-        """Report nodes that come and go from `start` on, and begin with the pods of others."""
+        """Report nodes that come and go after `start`, and begin to serve pods that others created."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Questions to a host: about its processes, and about the files of its users."""
+"""Protocols for questions to a host: about its processes, and about the files of its users."""
 
 from typing import NamedTuple, Protocol
 
@@ -36,8 +36,8 @@ class Credentials(NamedTuple):
 class FileQuery(NamedTuple):
     """A question about a user's files.
 
-    It asks whether a job can work in `directory`, whether the program `start` can be started, whether `file` exists, or
-    else what a program brings with it.
+    It asks whether a job can work in `directory`, whether the program `start` can be started, or whether `file` exists.
+    Without these three fields it asks for the runtime of `program` and for the facts about `model`.
 
     Attributes:
         program: the first word of a command, a path or a name to be looked for on PATH.

@@ -33,10 +33,10 @@ class Decided(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class HeldBy:
-    """Jobs whose first device is, or was at last, held by these means (`Device.held_by`).
+    """Selects jobs whose first device is held by `means`, or was in their last allocation (`Device.held_by`).
 
-    `devices` are the UUIDs shared in this way. `parts` are those of slices and replicas, none of which is a whole
-    device.
+    `devices` are the UUIDs of devices that are shared by `means`. `parts` are those of slices and replicas, which are
+    never whole devices.
     """
 
     means: Means
@@ -44,7 +44,7 @@ class HeldBy:
     parts: frozenset[str]
 
     def has(self, first: Grant) -> bool:
-        """Return whether a job with this grant of its first device is among them."""
+        """Return whether a job with this grant of its first device is selected."""
         whole = first.share_milli == MILLI_PER_DEVICE and first.uuid not in self.parts
         return whole if self.means is Means.EXCLUSIVE else first.uuid in self.devices and not whole
 
@@ -102,7 +102,7 @@ class Ledger(Protocol):
         ...
 
     def commit_in(self, kind: type[S], decide: Callable[[S], Decided[T]], *, user: str = SERVER) -> "Future[T]":
-        """As `commit`, for a feature: `decide` gets the feature's slice, with all earlier decisions."""
+        """Run `decide` as `commit` does, over the slice of a feature after all earlier decisions."""
         ...
 
     def observe(self, observations: Sequence[Observation]) -> None:
@@ -114,13 +114,13 @@ class Ledger(Protocol):
         ...
 
     def next_ids(self, count: int) -> tuple[str, ...]:
-        """Fresh job ids, never given before, also not by an earlier server on this ledger."""
+        """Return job ids that were never given before, not even by an earlier server on this ledger."""
         ...
 
     def skip_ids(self, number: int) -> bool:
-        """Give no id up to this number: something outside of the ledger knows a job by it. Quick.
+        """Give no id up to this number, because a job with this number is known outside of the ledger. Returns at once.
 
-        Return whether one of them could have been given otherwise.
+        Return whether the ledger could otherwise have given one of these ids.
         """
         ...
 
@@ -193,8 +193,8 @@ class CommitFigures:
     """Counts of the ledger's thread about its transactions; any thread may read.
 
     Attributes:
-        seconds: the time of each, until it was on disk.
-        facts: the number of facts in each.
+        seconds: the time of each transaction, until it was on disk.
+        facts: the number of facts in each transaction.
         failures: the number of transactions that the disk refused, without those that an operation made impossible.
     """
 
@@ -204,24 +204,26 @@ class CommitFigures:
 
 
 class TokenStore(Protocol):
-    """Tokens by the digest of their secret. Looking costs no disk; safe from any thread."""
+    """Stores tokens by the digest of their secret. `find` reads no disk. Thread-safe."""
 
     def find(self, digest: str) -> Token | None:
         """Return the token whose secret has this SHA-256, expired ones included, or None."""
         ...
 
     def all(self) -> tuple[Token, ...]:
-        """Every token that is kept, oldest first: those that are good, and the last that are over."""
+        """Return every stored token, oldest first: valid tokens, and the newest of those that expired or were
+        revoked.
+        """
         ...
 
     def add(self, token: Token, digest: str) -> Token:
-        """Keep a token on disk, and return it with its id. Raises LedgerFailed."""
+        """Store a token on disk, and return it with its id. Raises LedgerFailed."""
         ...
 
     def revoke(self, token_ids: Collection[str], at: float) -> None:
-        """Let these be good for nothing from now on. Raises LedgerFailed if that may be forgotten at a restart."""
+        """Make these tokens invalid from `at` on. Raises LedgerFailed if they may be valid again after a restart."""
         ...
 
     def used(self, token_id: str, at: float) -> None:
-        """Note that it was used; on disk a minute later."""
+        """Record that the token was used at this time. The record is on disk a minute later."""
         ...

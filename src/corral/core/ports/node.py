@@ -59,7 +59,9 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Reports of launches, in the order they were asked for, and the host's clock, Unix seconds, as they were made."""
+    """Reports of launches in the order of the request, and the host's clock (Unix seconds) at the time of the
+    reports.
+    """
 
     now: float
     reports: tuple[LaunchReport, ...]
@@ -164,58 +166,63 @@ class NodeNews(Protocol):
     """The changes on a node, for one listener."""
 
     def since(self, after: int, timeout_s: float) -> News:
-        """Wait until there is something new after the sequence number, or the time is up. 0 asks for all there is."""
+        """Wait until there are changes after this sequence number (0: all changes), or the time is up. Return them."""
         ...
 
 
 class Launches(Protocol):
-    """The work on a node, from the question whether it can start to the end that is in the ledger."""
+    """The launches on a node, from the check whether one can start until the ledger has its end."""
 
     def ready(self, uuids: tuple[str, ...]) -> Readiness:
-        """Sample these devices now, and see whether a launch could be written down.
+        """Sample these devices now, and check whether a launch could be written to the host's disk.
 
-        Raises NodeUnreachable, as `launch` does, until the node was reconciled for the first time since it started.
+        Raises NodeUnreachable, as `launch` does, until the node was reconciled for the first time since its agent
+        started.
         """
         ...
 
     def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
         """Take over the ledger's state of this node, end launches unknown to the ledger, and clean up after ended ones.
 
-        An allocated launch that was never claimed is declared lost. The others are held to the time limits given here.
-        `waiting` are the ids of jobs that ran before and are to run again: their scratch is kept.
+        An allocated launch that was never claimed is declared lost. The other launches get the time limits in
+        `allocated`. `waiting` are the ids of jobs that ran before and are to run again: their scratch is kept.
         """
         ...
 
     def rendezvous(self, launch_id: str) -> Rendezvous:
-        """The same answer each time for the same launch, while the agent lives."""
+        """Return where the members of a gang meet. The answer for a launch stays the same while the agent lives."""
         ...
 
     def launch(self, launch: Launch) -> None:
-        """Make the devices ready, then start the work. `reports` has its progress."""
+        """Prepare the devices, then start the work. `reports` returns its progress."""
         ...
 
     def stop(self, launch_id: str) -> None:
-        """Ask the work to end: the gentle signal, the grace, then every process of it is killed."""
+        """Ask the work to end: by the gentle signal, then after the grace period all of its processes are killed."""
         ...
 
     def signal(self, launch_id: str, name: str) -> None:
-        """Send a `CheckpointSignal`, written as its one word, to the processes of the launch that it is meant for."""
+        """Send a signal to those processes of the launch that the signal is for. `name` is the word of a
+        `CheckpointSignal`.
+        """
         ...
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Hold a launch to another time limit, as `corral.core.ports.runtime.Work.set_time_limit`."""
+        """Replace the time limit of a launch, as `corral.core.ports.runtime.Work.set_time_limit` does."""
         ...
 
     def reports(self, launch_ids: tuple[str, ...]) -> Reports:
-        """Return the present reports of these launches."""
+        """Return the current reports of these launches."""
         ...
 
     def declare_lost(self, launch_id: str, *, ran: bool) -> bool:
-        """Take the claim of a launch so that it never runs; as `corral.core.ports.runtime.Work.declare_lost`."""
+        """Take the claim of a launch so that it never runs, as `corral.core.ports.runtime.Work.declare_lost` does."""
         ...
 
     def forget(self, launch_id: str, *, keep_scratch: bool) -> None:
-        """Its end is in the ledger: release its devices, remove its record, and its scratch unless that is kept."""
+        """Release the devices of a launch whose end is in the ledger, and remove its record. Its scratch is removed
+        unless it is kept.
+        """
         ...
 
 
@@ -223,14 +230,16 @@ class Logs(Protocol):
     """The logs of jobs."""
 
     def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
-        """The log of a member of a job, from a byte on. `mark` is the job's (`log_mark`): no other's is given."""
+        """Return a piece of a member's log, from byte `offset` on. `mark` identifies the job (`log_mark`): the log of
+        another job is never returned.
+        """
         ...
 
     def written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
         """Return the byte of a member's log from which on it was written in the last `ago_s` seconds, or a little
         earlier.
 
-        None if the times of the text are unknown. `mark` is as of `read`.
+        None if the times of the text are unknown. `mark` is that of `read`.
         """
         ...
 
@@ -243,10 +252,10 @@ class Inputs(Protocol):
     """The input and the terminals of launches."""
 
     def write(self, launch_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
-        """Give a launch input from byte `offset` on, as much as it takes now; `data` is base64, of 64 KiB at most.
+        """Pass input from byte `offset` on to a launch, as much as it accepts now. `data` is base64 of at most 64 KiB.
 
-        Bytes that it already had are skipped, so that a call may be repeated. With `end` its input ends after these
-        bytes. None if it takes no input: it has not begun, has ended, or was launched without.
+        Bytes that the launch already has are skipped, so that a call may be repeated. With `end` its input ends after
+        these bytes. None if it accepts no input: it has not begun, has ended, or was launched without input.
         """
         ...
 
@@ -263,13 +272,13 @@ class InnerCommands(Protocol):
     def begin(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
         """Run a command inside a running launch, once for each `exec_id`.
 
-        A command without questions for `node_executions.UNHEARD_S` is ended. Raises Conflict if the launch
-        does not run, Refused if it takes no command.
+        A command is ended if no call about it comes for `node_executions.UNHEARD_S`. Raises Conflict if the launch does
+        not run, Refused if it takes no command.
         """
         ...
 
     def write(self, exec_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
-        """Give the command input, as `Inputs.write`; None if there is no such command (any more)."""
+        """Pass input to the command, as `Inputs.write` does. None if the command does not exist (any more)."""
         ...
 
     def resize(self, exec_id: str, size: TerminalSize) -> None:
@@ -277,30 +286,33 @@ class InnerCommands(Protocol):
         ...
 
     def read(self, exec_id: str, after: int) -> ExecOutput | None:
-        """The piece of its output after number `after`, which may be repeated; None as of `write`."""
+        """Return the piece of the command's output after piece number `after`. The call may be repeated.
+
+        None if the command does not exist (any more).
+        """
         ...
 
     def end(self, exec_id: str) -> None:
-        """End the command with all processes that it has started, and forget it: its caller is gone."""
+        """End the command with all processes that it has started, and remove its record."""
         ...
 
 
 class HostAccess(Protocol):
-    """A machine itself, beside the launches on it: its processes, files and devices."""
+    """The machine of a node, apart from the launches on it: its processes, files and devices."""
 
     def process(self, pid: int) -> ProcessFound | None:
-        """Return a running process, or None if there is none of that number."""
+        """Return the running process with this pid, None if there is none."""
         ...
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
-        """Return the findings with the rights of `who`; None means the agent's own. Questions that took too long are
-        left out.
+        """Return the findings about users' files, read with the rights of `who` (None: the agent's own). Queries that
+        took too long are left out.
         """
         ...
 
     def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
-        """Compare the resource files of jobs with their allocations and mend them. Return the faults, a sentence
-        each.
+        """Compare the resource files of jobs with their allocations and correct them. Return the differences, a
+        sentence each.
         """
         ...
 
@@ -322,16 +334,16 @@ class HostAccess(Protocol):
 
 
 class NodeAgent(Protocol):
-    """One host, by the parts that it is asked. A part is None where a node has nothing of the kind.
+    """The agent of one host, as a part for each kind of question. A part is None if the node has nothing of its kind.
 
-    Every call of a part may be repeated, and none waits for a device, a daemon or a job. It raises BackendFailed if
-    the host cannot do it. The subclass NodeUnreachable means that the agent did not answer within the call's deadline:
-    the call may have been carried out.
+    Every call of a part may be repeated, and none waits for a device, a daemon or a job. It raises BackendFailed if the
+    host cannot do it. The subclass NodeUnreachable means that the agent did not answer within the call's deadline: the
+    call may have been carried out.
     """
 
     @property
     def news(self) -> NodeNews | None:
-        """None on a node whose engine has a feed for the news of all its nodes."""
+        """The node's own news. None if the node's engine has one feed for all its nodes."""
         ...
 
     @property
@@ -342,7 +354,7 @@ class NodeAgent(Protocol):
 
     @property
     def inputs(self) -> Inputs | None:
-        """None where launches take no input."""
+        """The input of launches. None if launches on this node take no input."""
         ...
 
     @property
@@ -350,7 +362,7 @@ class NodeAgent(Protocol):
 
     @property
     def host(self) -> HostAccess | None:
-        """None where launches are all that is seen of the machine."""
+        """The node's machine. None if only its launches are visible."""
         ...
 
     def close(self) -> None:

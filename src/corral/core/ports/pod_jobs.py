@@ -1,4 +1,4 @@
-"""Jobs for pods that others made, as the code that binds these pods needs them."""
+"""Jobs for pods that others created, as the code that binds these pods needs them."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -10,10 +10,10 @@ from corral.core.model.jobs.submission import Submission
 
 
 class PodJobs(Protocol):
-    """Has pods of a cluster wait as jobs. Thread-safe."""
+    """Queues pods of a cluster as jobs. Thread-safe."""
 
     def live(self) -> Sequence[Job]:
-        """The jobs for pods that have not ended."""
+        """Return the jobs for pods that have not ended."""
         ...
 
     def find(self, job_id: str) -> Job | None:
@@ -21,22 +21,22 @@ class PodJobs(Protocol):
         ...
 
     def ended(self, limit: int) -> Sequence[Job]:
-        """Return at most `limit` of the last ended jobs, those for pods among them."""
+        """Return the pod jobs among the last `limit` jobs that ended."""
         ...
 
     def submit(self, submission: Submission, pods: tuple[PodRef, ...], user: str) -> "Future[str]":
-        """Let these pods wait as one job of a user, one member each. Resolves with its id, once on disk.
+        """Queue these pods as one job of a user, one member each. Resolves with its id, once on disk.
 
         Raises Refused, Forbidden, Conflict, LedgerFailed, directly or by the future.
         """
         ...
 
     def cancel(self, job_id: str, reason: str) -> None:
-        """A pod of the job cannot run any more: end it, unless it has ended or is being stopped."""
+        """End a job of which a pod cannot run any more. Does nothing if the job has ended or is being stopped."""
         ...
 
     def why(self, job_id: str) -> str:
-        """Why the job waits, in a sentence. Raises NotFound."""
+        """Return why the job waits, a sentence. Raises NotFound."""
         ...
 
     def follow(self, changed: Callable[[str], None]) -> None:

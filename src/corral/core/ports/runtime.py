@@ -1,4 +1,4 @@
-"""The runtime of work on a host."""
+"""The runtime that runs work on a host."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,7 +29,7 @@ class InnerOutput:
     """The next piece of a command's output, or its end.
 
     Attributes:
-        sequence: the number of the piece; that of the last one if there is no new one.
+        sequence: the number of the piece; if there is no new piece, the number of the last piece.
         stdout: its output; at a terminal all of it.
         stderr: its error output.
         exit_code: as a shell's; None while it runs, or until all of its output has been returned.
@@ -44,24 +44,24 @@ class InnerOutput:
 
 
 class Execution(Protocol):
-    """A command that runs inside a launch. No call waits for it."""
+    """A command that runs inside a launch. No call waits for the command."""
 
     def write(self, offset: int, data: bytes, *, end: bool) -> tuple[int, bool]:
-        """Give it input from byte `offset` on, as much as it takes now. Return the bytes taken so far, and whether it
-        takes more.
+        """Pass input from byte `offset` on to the command, as much as it accepts now. Return the number of bytes
+        accepted so far, and whether it accepts more.
         """
         ...
 
     def read(self, after: int) -> InnerOutput:
-        """Return the piece after that of this number. It can be read again until the next one is read."""
+        """Return the piece after piece number `after`. A piece can be read again until the next piece is read."""
         ...
 
     def resize(self, size: TerminalSize) -> None:
-        """Set the size of its terminal."""
+        """Set the size of the command's terminal."""
         ...
 
     def close(self) -> None:
-        """End it, and all that it has started: SIGTERM, SIGKILL some seconds later."""
+        """End the command and all processes that it has started: by SIGTERM, and some seconds later by SIGKILL."""
         ...
 
 
@@ -69,29 +69,29 @@ class Work(Protocol):
     """Runs work, wherever that is. Every call is idempotent by launch id and safe from any thread."""
 
     def launch(self, launch: Launch) -> None:
-        """Start the work, or raise BackendFailed; the outcome comes through `report`."""
+        """Start the work. `report` returns the outcome. Raises BackendFailed."""
         ...
 
     def stop(self, launch_id: str) -> None:
-        """Ask the work to end: the gentle signal, the grace, then every process of it is killed.
+        """Ask the work to end: by the gentle signal, then after the grace period all of its processes are killed.
 
-        To be asked again while it has not ended.
+        The caller repeats this until the work has ended.
         """
         ...
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Hold running work to this limit, counted from its start, in place of its earlier limit.
+        """Replace the time limit of running work. The limit counts from its start.
 
         Work that has run longer ends now, timed out. Does nothing if there is no such launch, or it is being stopped.
         """
         ...
 
     def report(self, launch_id: str) -> LaunchReport:
-        """Return the present report of the launch."""
+        """Return the current report of the launch."""
         ...
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """Take the launch's claim so that it can never run. False if a supervisor had it first.
+        """Take the launch's claim so that it can never run. Return False if a supervisor had taken the claim before.
 
         Also False if the record is gone but the launch is known to have run: from the caller's `ran`, or from other
         traces. The rest of the work is then ended, and the report becomes DEAD.
@@ -99,18 +99,18 @@ class Work(Protocol):
         ...
 
     def forget(self, launch_id: str) -> None:
-        """Drop the record of a launch whose end is in the ledger."""
+        """Remove the record of a launch whose end is in the ledger."""
         ...
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Run a command inside work that runs: as its user, with its environment, directory, limits and devices.
+        """Run a command inside running work: as the work's user, with its environment, directory, limits and devices.
 
-        It ends with the work at the latest. Raises Refused for work that takes no command, BackendFailed.
+        The command ends with the work at the latest. Raises Refused for work that takes no command, and BackendFailed.
         """
         ...
 
     def close(self) -> None:
-        """Let go; the work runs on."""
+        """Release the runtime; the work runs on."""
         ...
 
 
@@ -118,19 +118,21 @@ class Runtime(Work, Protocol):
     """Runs work on a host, where its processes are seen."""
 
     def launches(self) -> tuple[str, ...]:
-        """Launch ids of every launch that the runtime still has on record."""
+        """Return the ids of all launches of which the runtime has a record."""
         ...
 
     def pids(self, launch_id: str) -> frozenset[int]:
-        """Process ids of the work now."""
+        """Return the process ids of the work now."""
         ...
 
     def main_pids(self, launch_id: str) -> frozenset[int]:
-        """The main process of the work, and of a gang's script also the shell that it runs; none once it has ended."""
+        """Return the pid of the work's main process, and for a gang's script also that of its shell. Empty once the
+        main process has ended.
+        """
         ...
 
     def lineage(self, launch_id: str) -> Lineage:
-        """Return the marks by which the work's processes are recognized. Called at every look at the devices: it must
-        be quick.
+        """Return the marks by which the work's processes are recognized. It must be quick, because it is called each
+        time the devices are sampled.
         """
         ...

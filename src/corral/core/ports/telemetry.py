@@ -1,4 +1,4 @@
-"""The reader of a host's devices, and control's view of all hosts."""
+"""Protocols for the reader of a host's devices, and for telemetry of all hosts as control sees it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,39 +30,39 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Let the driver session go."""
+        """Close the session with the driver."""
         ...
 
 
 class NodeListener(Protocol):
-    """Gets events of nodes, on a thread of the hub's: each call must return at once."""
+    """Receives events of nodes on a thread of the hub. Each call must return at once."""
 
     def on_launches(self, node: str, launch_ids: tuple[str, ...]) -> None:
-        """The reports of these launches are new."""
+        """Called when these launches have new reports."""
         ...
 
     def on_services_lost(self, node: str, lost: tuple[ServiceLost, ...]) -> None:
-        """Sharing services of devices have died, and with them the work that used them."""
+        """Called when sharing services of devices have died, and with them the work that used them."""
         ...
 
     def on_return(self, node: str, visit: int) -> None:
-        """The node is there, for the first time or again, or its agent was restarted.
+        """Called when the node has joined or returned, or its agent was restarted.
 
-        Nothing starts on it until it was reconciled and `NodeTelemetry.readmit(node, visit)` was called.
+        Nothing starts on the node until it was reconciled and `NodeTelemetry.readmit(node, visit)` was called.
         """
         ...
 
     def on_gone(self, node: str) -> None:
-        """The node has not answered for `node_gone_after`; called once until it is heard again."""
+        """Called once when the node has not answered for `node_gone_after`."""
         ...
 
     def on_left(self, node: str) -> None:
-        """The node is not part of the cluster any more."""
+        """Called when the node has left the cluster."""
         ...
 
 
 class Contact(StrEnum):
-    """The state of a node for the server: work starts only on a ready node."""
+    """The state of a node for the server. Work starts only on a ready node."""
 
     READY = "ready"
     RETURNING = "returning"
@@ -83,26 +83,27 @@ class Samples(Protocol):
     """The newest measurements of devices."""
 
     def latest(self) -> dict[str, DeviceSample]:
-        """The last sample of each device by UUID, without those of nodes that do not answer."""
+        """Return the last sample of each device by UUID. Devices of nodes that do not answer are left out."""
         ...
 
 
 class NodeTelemetry(Samples, Protocol):
-    """The hub as control needs it; it follows all nodes."""
+    """The hub as control uses it. The hub follows all nodes."""
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[Observation, ...]:
-        """Judge samples for the ledger; `before` is the view from when the samples were requested.
+        """Return the conditions of devices by these samples, for the ledger. `before` is the view at the time of the
+        request for the samples.
 
         A device that no node has, and a device whose node is not ready, count as unreadable.
         """
         ...
 
     def readmit(self, node: str, visit: int) -> None:
-        """Let work start on a node that was reconciled after this visit began. Does nothing if the node left
-        meanwhile.
+        """Let work start on a node that was reconciled after this return (`visit`) began. Does nothing if the node has
+        left since.
         """
         ...
 
     def contacts(self) -> tuple[NodeContact, ...]:
-        """Every node that there should be, by name."""
+        """Return the contact of every node that should exist, by name."""
         ...

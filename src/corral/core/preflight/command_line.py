@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from corral.core.model.serving.parallelism import MOST_RANKS, WORLDS, world_size
 from corral.core.model.units import is_whole
 from corral.core.preflight.estimate import InferenceSetup
 
@@ -26,6 +27,11 @@ _FLAGS: dict[str, dict[str, str]] = {
         "-pp": "pipeline",
         "--data-parallel-size": "data",
         "-dp": "data",
+        "--nnodes": "nodes",
+        "-n": "nodes",
+        "--distributed-executor-backend": "backend",
+        "--prefill-context-parallel-size": "prefill",
+        "-pcp": "prefill",
         "--dtype": "dtype",
         "--quantization": "quantization",
         "-q": "quantization",
@@ -44,6 +50,7 @@ _FLAGS: dict[str, dict[str, str]] = {
         "--data-parallel-size": "data",
         "--dp-size": "data",
         "--dp": "data",
+        "--nnodes": "nodes",
         "--dtype": "dtype",
         "--quantization": "quantization",
         "--kv-cache-dtype": "cache_dtype",
@@ -62,6 +69,8 @@ class CommandLine:
     Attributes:
         program: the words of the command itself, without a shell around it or assignments before it.
         ranks: the processes that torchrun starts on a node.
+        switches: its words that begin with `--enable`.
+        nodes: over which a server divides its ranks; None: as many as Ray has, or as a variable says.
         fraction: the part of a device's memory that the server is told to take.
     """
 
@@ -75,15 +84,22 @@ class CommandLine:
     tensor: int | None = None
     pipeline: int | None = None
     data: int | None = None
+    prefill: int | None = None
+    switches: tuple[str, ...] = ()
     ranks: int | None = None
+    nodes: int | None = 1
     fraction: float | None = None
 
     @property
     def world_size(self) -> int | None:
         """The devices that the program uses on a node. None: not known. A server without a flag for it uses 1."""
-        if self.framework in ("vllm", "sglang"):
-            return (self.tensor or 1) * (self.pipeline or 1) * (self.data or 1)
-        return self.ranks
+        if self.framework is None or self.framework not in WORLDS:
+            return self.ranks
+        if self.nodes is None:
+            return None
+        sizes = {"tp": self.tensor, "pp": self.pipeline, "dp": self.data, "cp": self.prefill}
+        ranks = world_size(self.framework, {**sizes, **dict.fromkeys(self.switches, True)})
+        return None if ranks % self.nodes else ranks // self.nodes
 
     @property
     def load(self) -> InferenceSetup:
@@ -107,8 +123,6 @@ def read_command(command: Sequence[str]) -> CommandLine:
     values = _values(arguments, _FLAGS[framework])
     if framework == "vllm" and "model" not in values and arguments[:1] == ["serve"]:
         values["model"] = next((word for word in arguments[1:2] if not word.startswith("-")), "")
-    if framework == "sglang" and "--enable-dp-attention" in arguments:
-        values.pop("data", None)
     return CommandLine(
         program,
         framework,
@@ -117,10 +131,13 @@ def read_command(command: Sequence[str]) -> CommandLine:
         quantization=values.get("quantization"),
         cache_dtype=values.get("cache_dtype"),
         context=_tokens(values.get("context")),
-        tensor=_count(values.get("tensor")),
-        pipeline=_count(values.get("pipeline")),
-        data=_count(values.get("data")),
+        tensor=_ranks(values.get("tensor")),
+        pipeline=_ranks(values.get("pipeline")),
+        data=_ranks(values.get("data")),
+        prefill=_ranks(values.get("prefill")),
+        switches=tuple(word for word in arguments if word.startswith("--enable")),
         ranks=_count(values.get("ranks")),
+        nodes=None if values.get("backend") == "ray" else _count(values.get("nodes", "1")),
         fraction=_fraction(values.get("fraction")),
     )
 
@@ -183,6 +200,11 @@ def _precision_switch(arguments: Sequence[str]) -> str | None:
 
 def _count(text: str | None) -> int | None:
     return int(text) if text is not None and is_whole(text) and int(text) > 0 else None
+
+
+def _ranks(text: str | None) -> int | None:
+    ranks = _count(text)
+    return None if ranks is None or ranks > MOST_RANKS else ranks
 
 
 def _fraction(text: str | None) -> float | None:

@@ -36,7 +36,8 @@ MakePlanner = Callable[[View], Planner]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStart:
-    """When (Unix seconds) and where a job is expected to start, or the job of unknown end that its start depends on.
+    """The time (Unix seconds) and place of a job's expected start, or the job of unknown end on which the start
+    depends.
 
     Attributes:
         depends_on: the id of a running job without time limit or history that holds what this one needs.
@@ -197,7 +198,7 @@ class _Future:
         running = [(a, view.jobs[a.job_id]) for a in view.allocations.values() if a.job_id in view.jobs]
         of_array = [one for _, one in running if job.array_id is not None and one.array_id == job.array_id]
         if of_array and job.array_limit is not None and len(of_array) >= job.array_limit:
-            # Its own array's limit blocks it, whatever becomes free elsewhere.
+            # The limit of the job's own array blocks it, whatever becomes free elsewhere.
             return min(of_array, key=lambda one: one.sequence).id
         wait = self._wait_of(job)
         if wait is not None and wait.reason is WaitReason.LIMIT:

@@ -140,7 +140,7 @@ class Planner:
             self._rebuild_queues()
 
     def _rebuild_queues(self) -> None:
-        """Rebuild the queues, and the counts of what they use, from the jobs and queues of the view."""
+        """Rebuild the queues, and the counts of their use, from the jobs and queues of the view."""
         self._policy_of: dict[str, Policy] = {}
         self._waiting = WaitingJobs(self._ranking_of)
         self._use = QuotaUse(self.view.queues)

@@ -10,7 +10,7 @@ from corral.core.model.view import View
 from corral.core.sharing.resource_txt import ResourceFile
 
 _MOST_SENTENCES = 16
-"""More GPUs than nearly any node has."""
+"""The most sentences about the differing devices of a job. Nearly every node has fewer GPUs."""
 _MOST_ID = 100
 
 
@@ -60,7 +60,7 @@ def alloc_map(view: View, node: str | None = None) -> dict[str, str]:
 
 
 def alloc_map_of_files(files: Iterable[ResourceFile]) -> dict[str, str]:
-    """The same from the resource files of running jobs."""
+    """Return the same map as `alloc_map`, computed from the resource files of running jobs."""
     allocated: dict[str, int] = {}
     for file in files:
         for device_id, milli in file.allocated_milli().items():
@@ -69,7 +69,7 @@ def alloc_map_of_files(files: Iterable[ResourceFile]) -> dict[str, str]:
 
 
 def gpu_alloc_map(amounts: Mapping[str, str]) -> str:
-    """The map as the JSON string for `gpu_alloc_map` in GraphQL."""
+    """Return the map as the JSON string for `gpu_alloc_map` in GraphQL."""
     return json.dumps(amounts)
 
 

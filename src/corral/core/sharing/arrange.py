@@ -42,7 +42,9 @@ class Arrangement:
         return replace(node, devices=(*devices, *_slices(devices)))
 
     def refusals(self, node: Node) -> tuple[str, ...]:
-        """Why devices are not shared as the site asks, and how they are instead: one sentence for each reason."""
+        """Sentences on why devices are not shared as the site asks, and how they are shared instead: one for each
+        reason.
+        """
         alike: dict[tuple[str, bool], list[str]] = {}
         for device in node.devices:
             if device.parent_uuid is None and self.means_asked(device) is Means.MPS:

@@ -75,7 +75,9 @@ class Resource:
         return {language: text for language, text in every.items() if text}
 
     def match(self, key: str) -> str | None:
-        """What the star of the definition matches in `key` ("" without a star); None when the key does not match."""
+        """The text that the star of the definition matches in `key` ("" without a star); None if the key does not
+        match.
+        """
         prefix, star, suffix = self.key.partition("*")
         if not star:
             return "" if key == self.key else None

@@ -17,14 +17,14 @@ _OF_MEANS: Mapping[Means, tuple[Level, Level]] = {
     # With time slices the driver enforces nothing; the memory guard watches what jobs use.
     Means.TIMESLICE: (Level.GUARDED, Level.ADVISORY),
 }
-"""How a job's memory and compute are limited, by the means of sharing."""
+"""The enforcement of a job's memory and compute, by the means of sharing."""
 
 _NOT_GUARDED = (Level.ADVISORY, Level.ADVISORY)
 """The levels for time slices in a cluster: the memory guard runs on hosts only."""
 
 
 def enforcement(job: Job, placement: Placement, view: View) -> Enforcement | None:
-    """How this placement is enforced: the weakest level among its devices and nodes.
+    """The enforcement of this placement: the weakest level among its devices and nodes.
 
     None if it has neither devices nor a part of a host. If Corral does not start the work, the host enforces nothing.
     """

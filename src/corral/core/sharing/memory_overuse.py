@@ -14,7 +14,7 @@ from corral.core.model.units import format_memory
 
 @dataclass(frozen=True, slots=True)
 class GuardPolicy:
-    """How long a job may exceed its grant (seconds), and how much of the device must stay free during that time."""
+    """The seconds for which a job may exceed its grant, and the MiB of the device that must stay free meanwhile."""
 
     grace_s: float = 10.0
     reserve_mib: int = 512

@@ -178,7 +178,9 @@ def _slots(text: str) -> tuple[tuple[str, str], ...] | BadText:
 
 
 def _disagreement(file: ResourceFile, *, complete: bool) -> str | None:
-    """How the devices differ from the slots, None if they agree. Less is rounding, unless the text was cut."""
+    """A sentence on how the devices differ from the slots, None if they agree. A lower sum is rounding if the text is
+    `complete`.
+    """
     shares = dict(file.shares)
     for slot, declared in file.slots:
         if not slot.startswith("cuda.") or _milli(declared) == 0:

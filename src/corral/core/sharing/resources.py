@@ -33,7 +33,7 @@ class _Amount:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The names that must be given beside it."""
+        """The names of the resources that a request with this amount must also name."""
         meaning = self.resource.grants
         below_whole = meaning.with_part if meaning.whole_at and self.whole_devices is None else None
         return tuple(needed for needed in (meaning.needs, below_whole) if needed is not None)

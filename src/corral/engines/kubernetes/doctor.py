@@ -1,6 +1,6 @@
 """The checks of `corral doctor --engine kubernetes`: the cluster, our rights, nodes with GPUs, readings, pods.
 
-Each check asks the cluster once and changes nothing. A problem comes with the command that mends it.
+Each check asks the cluster once and changes nothing. A problem comes with the command that corrects it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ RIGHTS: Mapping[str, Sequence[ServerRight]] = {
     "to bind pods of others": BINDING,
     "to hold GPUs": [ServerRight(verb, CONFIG_MAPS, namespace=OWN_NAMESPACE) for verb in ("get", "create", "patch")],
     "to tell why pods of jobs do not begin": [ServerRight("list", EVENTS)],
-    # Secrets, too, are mounted; but few sites will let a server read these.
+    # Secrets are mounted too, but few sites let a server read them.
     "to find volumes missing when jobs are submitted": [
         ServerRight("get", one) for one in (PERSISTENT_VOLUME_CLAIMS, CONFIG_MAPS)
     ],
@@ -79,7 +79,7 @@ NO_SERVER = ServerHere()
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A cluster as the checks look at it.
+    """The cluster, as the checks see it.
 
     Attributes:
         gpus: its nodes and pods; None if they may not be listed.
@@ -172,7 +172,7 @@ def _nodes(examined: Examined) -> CheckResult:
 
 
 def _slices(examined: Examined) -> CheckResult:
-    """Resources of GPUs' makers other than whole GPUs, which the planner knows nothing of."""
+    """Check whether nodes offer slices or other parts of GPUs, which the planner ignores."""
     whole, domains = gpu_resources(), tuple(vendor.kubernetes.domain for vendor in gpu_resources().values())
     of_kind: dict[str, list[str]] = {}
     for node in map(read_node, examined.cluster.list(NODES)):
@@ -225,7 +225,7 @@ def _pods(examined: Examined) -> CheckResult:
 
 
 def _binding(examined: Examined) -> CheckResult:
-    """Which server binds pods that name Corral as their scheduler."""
+    """Check which server binds pods that name Corral as their scheduler."""
     here, pods = examined.here, f"pods with schedulerName {examined.here.scheduler}"
     try:
         record = read_lease(examined.cluster.get(LEASES, lease_name(here.scheduler), OWN_NAMESPACE))
@@ -260,7 +260,7 @@ def _schedulers(examined: Examined) -> CheckResult:
 
 
 def _queued(examined: Examined) -> CheckResult:
-    """Pods that name Corral as their scheduler, and of which its server has made no job: they are in no listing."""
+    """Check whether pods name Corral as their scheduler but have no job. Such pods are in no listing."""
     pending = Selection(fields="status.phase=Pending")
     pods = [pod for item in examined.cluster.list(PODS, pending) if (pod := read_pod(item)).node is None]
     refused = [
@@ -287,5 +287,5 @@ def _some(names: Sequence[str]) -> str:
 
 
 def more_of(count: int) -> str:
-    """Say how many there are besides those that are shown."""
+    """Return the words for the number of items that are not shown."""
     return f" and {count - SHOWN} more" if count > SHOWN else ""

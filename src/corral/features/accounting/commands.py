@@ -49,11 +49,11 @@ class ReportCommand(
     Hours and weekdays are those of the server's time zone. Prices are set in the site's settings.
     """
 
-    by: str = text(
+    by: str | None = text(
         "--by",
         metavar="KEYS",
-        help="Group by user, project, queue, job, model, node, hour or weekday; several: user,project.",
-        default="user",
+        help="Group by user, project, queue, job, model, node, hour or weekday; several: user,project.  "
+        "[default: user]",
     )
     since: str | None = text("--since", metavar="TIME", help="Length of the period up to now: 12h.  [default: 7d]")
     begin: str | None = text(

@@ -15,6 +15,7 @@ from corral.features.accounting.usage_table import MONTH
 
 def usage(given: commands.UsageCommand) -> None:
     """Run `corral usage`."""
+    form = _form(given.form, as_json=given.json)
     monthly, key = _keys(given.by)
     period = period_of(given.since, given.begin, given.until)
     with Client() as client:
@@ -24,12 +25,19 @@ def usage(given: commands.UsageCommand) -> None:
         ]
     if key is None:
         usages = [(month, replace(used, by=MONTH, rows=(used.total,))) for month, used in usages]
-    if given.json or given.form == "json":
+    if form == "json":
         print_json(_as_json(given.by, period, usages) if monthly else usages[0][1])
-    elif given.form == "csv":
+    elif form == "csv":
         usage_table.write_csv(usages)
     else:
         write_painted(*(usage_table.months_lines(usages) if monthly else usage_table.usage_lines(usages[0][1])))
+
+
+def _form(form: str, *, as_json: bool) -> str:
+    """The format of the output. Raises Refused if two were asked for."""
+    if as_json and form not in ("table", "json"):
+        raise Refused(f"--json and --format {form} are two formats; leave out one of them", field="--format")
+    return "json" if as_json else form
 
 
 def _keys(by: str) -> tuple[bool, UsageBy | None]:
@@ -51,18 +59,21 @@ def _as_json(by: str, period: Period, usages: Sequence[tuple[str | None, Usage]]
 
 def report(given: commands.ReportCommand) -> None:
     """Run `corral report`."""
+    form = _form(given.form, as_json=given.json)
     period = period_of(given.since, given.begin, given.until)
-    words = [word.strip() for word in given.by.split(",")]
     if given.waste:
-        _show_waste(period, as_json=given.json or given.form == "json", plain=given.form == "table")
+        if given.by is not None:
+            raise Refused("--by does not group the jobs that --waste lists; leave it out", field="--by")
+        _show_waste(period, form)
         return
+    words = [word.strip() for word in (given.by or "user").split(",")]
     with Client() as client:
         found = client.report(words, since=period.since, until=period.until)
-    if given.json or given.form == "json":
+    if form == "json":
         print_json(found)
-    elif given.form == "csv":
+    elif form == "csv":
         report_table.write_csv(found)
-    elif given.form == "html":
+    elif form == "html":
         from corral.features.accounting.report_page import page_of
 
         write_document(page_of(found))
@@ -70,12 +81,12 @@ def report(given: commands.ReportCommand) -> None:
         write_painted(*report_table.report_lines(found))
 
 
-def _show_waste(period: Period, *, as_json: bool, plain: bool) -> None:
-    if not as_json and not plain:
+def _show_waste(period: Period, form: str) -> None:
+    if form not in ("table", "json"):
         raise Refused("--waste is written as a table or JSON; leave out --format", field="--format")
     with Client() as client:
         found = client.waste(since=period.since, until=period.until)
-    if as_json:
+    if form == "json":
         print_json(found)
     else:
         write_painted(*report_table.waste_lines(found))

@@ -33,7 +33,7 @@ AT_ONCE = 64
 
 
 class JobNotices:
-    """Delivers due notices round by round. `look` is called on one thread."""
+    """Delivers due notices, one round a call of `look`. Call `look` always from the same thread."""
 
     def __init__(self, ledger: Ledger, delivery: Delivery, clock: Clock) -> None:
         self._ledger = ledger

@@ -11,7 +11,7 @@ from corral.api.answers.errors import Unauthenticated
 from corral.api.answers.responses import gives, gives_nothing
 from corral.api.requests.bodies import Intake
 from corral.api.requests.reading import read_body
-from corral.api.requests.request_limits import answer_for
+from corral.api.requests.request_turns import answer_for
 from corral.api.requests.user_threads import on_worker
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import AppState, RequestContext, json_response

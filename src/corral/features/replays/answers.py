@@ -40,7 +40,10 @@ class ReplayCourse:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedGroup:
-    """The jobs of one user or queue: how many, and their mean wait in each course, None where none is counted."""
+    """The jobs of one user or queue.
+
+    `mean_wait_s` is the mean of their waits as recorded, and as each policy replays them; None if no wait is counted.
+    """
 
     name: str
     jobs: int

@@ -10,25 +10,27 @@ from corral.core.model.errors import BackendFailed, Conflict, CorralError, Refus
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import AlreadyExists, MissingRight, NoSuchObject, ObjectChanged
 from corral.engines.kubernetes.cluster.objects import mapping
-from corral.engines.kubernetes.inventory.cluster_gpus import list_gpus
-from corral.engines.kubernetes.inventory.pod_rules import AFFINITIES, Affinity
-from corral.engines.kubernetes.inventory.readings.cluster_readings import EXPORTERS_ALONE, ReadingSources
+from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
 from corral.features.services.deployed_services import DeployedService, deployed_service
 from corral.features.services.hold_store import HoldStore
 from corral.features.services.holds import service_key
-from corral.features.services.idle_nodes import FALLBACKS, Fallback
 from corral.features.services.manifests import (
+    KUBERNETES_DECIDES,
     MANAGED_BY,
     MARK_ANNOTATION,
+    PodPlacing,
     ServiceWanted,
     checked_name,
 )
 from corral.features.services.node_choice import NodeChoice, NodeWanted, choose_node
 from corral.features.services.parameters import asked_gpus, runtime_arguments
 from corral.features.services.prerequisites import Prerequisites, find_prerequisites
+from corral.features.services.selection import USUAL, NodeAffinity, NodeSelection, selection_of
 from corral.features.services.selection_words import created_line, selection_block
 from corral.features.services.service_kinds import KSERVE, OME, ServiceKind
+from corral.features.services.service_rules import ServiceShape, preferences_of, service_request
 from corral.features.services.service_status import ServiceState, state_of
+from corral.features.services.watched_gpus import list_cluster, reading_sources
 
 READY_S = 1800.0
 """The time that a large model may take to be fetched and loaded."""
@@ -50,7 +52,7 @@ class ServiceController:
 
     Args:
         cluster: the cluster; None for that of the usual kubeconfig.
-        sources: the sources of readings beside dcgm-exporter.
+        sources: the sources of readings beside dcgm-exporter; None are those of each selection.
         say: prints a line for the user.
     """
 
@@ -60,7 +62,7 @@ class ServiceController:
         self,
         cluster: Cluster | None = None,
         *,
-        sources: ReadingSources = EXPORTERS_ALONE,
+        sources: ReadingSources | None = None,
         say: Callable[[str], object] = print,
     ) -> None:
         self._cluster = cluster or Cluster.connect()
@@ -87,11 +89,12 @@ class ServiceController:
         runtime_name: str,
         parameters: Mapping[str, Any],
         enable_gpu_selection: bool = True,
-        *,
-        affinity: Affinity = "preferred",
-        fallback: Fallback = "kubernetes",
+        **options: Any,
     ) -> str:
-        """Deploy the service `TASK_NAME-expEXPERIMENT_ID` and return its name; see `deploy`."""
+        """Deploy the service `TASK_NAME-expEXPERIMENT_ID` and return its name; see `deploy`.
+
+        `options` are those of `NodeSelection`, such as affinity="required".
+        """
         wanted = ServiceWanted(
             f"{task_name}-exp{experiment_id}",
             namespace,
@@ -100,25 +103,18 @@ class ServiceController:
             parameters,
             {"corral.dev/task": str(task_name), "corral.dev/experiment": str(experiment_id)},
         )
-        self.deploy(wanted, select_node=enable_gpu_selection, affinity=affinity, fallback=fallback)
+        selection = selection_of(options if enable_gpu_selection else {**options, "affinity": "any"})
+        self.deploy(wanted, selection)
         return wanted.name
 
     def deploy(
-        self,
-        wanted: ServiceWanted,
-        *,
-        select_node: bool = True,
-        affinity: Affinity = "preferred",
-        fallback: Fallback = "kubernetes",
-        dry_run: bool = False,
+        self, wanted: ServiceWanted, selection: NodeSelection = USUAL, *, dry_run: bool = False
     ) -> dict[str, Any]:
         """Create the service, and return it as the API server has it. Does not wait until it is ready.
 
         Args:
             wanted: the service.
-            select_node: choose the node with the most idle GPUs; otherwise Kubernetes decides.
-            affinity: whether Kubernetes should, or must, put it on that node.
-            fallback: the choice if no node has enough idle GPUs.
+            selection: how its node is chosen.
             dry_run: the API server checks the service, and nothing is made or held.
 
         Raises:
@@ -127,16 +123,18 @@ class ServiceController:
             Refused: a name or parameter is invalid, or the API server or a webhook does not accept the service.
             Forbidden: a right is missing; the message names it.
         """
-        self._check(wanted, affinity, fallback)
+        self._check(wanted)
         found = find_prerequisites(self._cluster, self.kind, wanted)
-        self.kind.manifest(wanted, found.runtime, None)  # refused before anything is held
-        service = service_key(self.kind.via, wanted.namespace, wanted.name)
-        choice = self._choose(wanted, found, affinity, fallback, hold=not dry_run) if select_node else None
+        self.kind.manifest(wanted, found.runtime, KUBERNETES_DECIDES)  # refused before anything is held
+        choice = None
+        if selection.affinity is not NodeAffinity.ANY:
+            choice = self._choose(wanted, found, selection, hold=not dry_run)
         for remark in (*found.remarks, *(choice.remarks if choice is not None else ())):
             self._say(f"Note: {remark}")
-        wish = choice.wish(required=affinity == "required") if choice is not None else None
-        with self._released_if_refused(service, holds=wish is not None and not dry_run):
-            made = self._create(wanted, self.kind.manifest(wanted, found.runtime, wish), dry_run=dry_run)
+        wish = choice.wish(required=selection.affinity is NodeAffinity.REQUIRED) if choice is not None else None
+        placing = PodPlacing(wish, preferences_of(selection))
+        with self._released_if_refused(self._key(wanted), holds=wish is not None and not dry_run):
+            made = self._create(wanted, self.kind.manifest(wanted, found.runtime, placing), dry_run=dry_run)
         if not dry_run:
             self._say(
                 ("\n" if choice is not None else "")
@@ -224,14 +222,10 @@ class ServiceController:
                 self._release(service)
             raise
 
-    def _check(self, wanted: ServiceWanted, affinity: str, fallback: str) -> None:
+    def _check(self, wanted: ServiceWanted) -> None:
         checked_name(wanted.name)
         asked_gpus(wanted.parameters)
         runtime_arguments(wanted.parameters)
-        if affinity not in AFFINITIES:
-            raise Refused(f"affinity {affinity!r} is not known: preferred or required", field="affinity")
-        if fallback not in FALLBACKS:
-            raise Refused(f"fallback {fallback!r} is not known: kubernetes or pin", field="fallback")
         try:
             self._cluster.get(self.kind.services, wanted.name, wanted.namespace)
         except (NoSuchObject, MissingRight):
@@ -253,7 +247,7 @@ class ServiceController:
                 time.sleep(wait_s)
         else:
             raise BackendFailed(
-                f"{wanted.name} was not created: others changed what limits it again and again; try again"
+                f"{wanted.name} was not created, because other clients changed its quota or its limits at each attempt; try again"
             )
         there = self._cluster.get(self.kind.services, wanted.name, wanted.namespace)
         if mapping(mapping(there.get("metadata")).get("annotations")).get(MARK_ANNOTATION) != mark:
@@ -267,20 +261,24 @@ class ServiceController:
         )
 
     def _choose(
-        self, wanted: ServiceWanted, found: Prerequisites, affinity: Affinity, fallback: Fallback, *, hold: bool
+        self, wanted: ServiceWanted, found: Prerequisites, selection: NodeSelection, *, hold: bool
     ) -> NodeChoice:
         gpus = wanted.asked_gpus or 1
-        node = NodeWanted(
-            service_key(self.kind.via, wanted.namespace, wanted.name), gpus, found.ready_nodes, found.rules, fallback
-        )
+        sources = self._sources or reading_sources(selection)
         try:
-            choice = choose_node(list_gpus(self._cluster, self._sources), self._holds, node, hold=hold)
-        except MissingRight as error:
+            request = service_request(ServiceShape(gpus), found.rules, selection, found.ready_nodes)
+            seen = list_cluster(self._cluster, sources, hosts=selection.count_hosts)
+            node = NodeWanted(self._key(wanted), request, found.ready_nodes, selection.fallback)
+            choice = choose_node(seen, self._holds, node, hold=hold)
+        except (MissingRight, Refused) as error:
             choice = NodeChoice(None, why_none=str(error))
         self._say(selection_block(gpus, choice.summary, choice.why_none))
-        if choice.summary is None and affinity == "required":
+        if choice.summary is None and selection.affinity is NodeAffinity.REQUIRED:
             raise Conflict(f"no node can be required for {wanted.name}: {choice.why_none}")
         return choice
+
+    def _key(self, wanted: ServiceWanted) -> str:
+        return service_key(self.kind.via, wanted.namespace, wanted.name)
 
     def _release(self, service: str) -> None:
         try:

@@ -4,22 +4,22 @@ They follow the cluster of the usual kubeconfig by watches, which the first call
 `CORRAL_PROMETHEUS_URL` names one. Pass `watched` for another cluster, or to be able to stop the watches.
 """
 
-import os
 import threading
+from typing import Any
 
+from corral.core.model.errors import Refused
+from corral.core.model.placing.placement_rules import IdleFirst
 from corral.engines.kubernetes.cluster.client import Cluster
-from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
-from corral.features.services.idle_nodes import (
+from corral.features.services.idle_nodes import GpuStatus, NodeGpuSummary, gpu_statuses, summaries
+from corral.features.services.node_choice import best_node
+from corral.features.services.selection import (
     MEMORY_THRESHOLD,
+    USUAL,
     UTILIZATION_THRESHOLD,
-    Fallback,
-    GpuStatus,
-    NodeGpuSummary,
-    best_node,
-    gpu_statuses,
-    summary_of,
+    selection_of,
 )
-from corral.features.services.watched_gpus import WatchedGpus
+from corral.features.services.service_rules import ServiceShape, service_request
+from corral.features.services.watched_gpus import ClusterSeen, WatchedGpus, reading_sources
 
 _starting = threading.Lock()
 _usual: WatchedGpus | None = None
@@ -27,7 +27,7 @@ _usual: WatchedGpus | None = None
 
 def get_cluster_gpu_status(*, watched: WatchedGpus | None = None) -> list[GpuStatus]:
     """Every GPU of the cluster, by node and index."""
-    return gpu_statuses((watched or _of_usual_cluster()).nodes())
+    return (watched or _of_usual_cluster()).ask(_statuses)
 
 
 def get_node_gpu_summaries(
@@ -37,9 +37,9 @@ def get_node_gpu_summaries(
     watched: WatchedGpus | None = None,
 ) -> dict[str, NodeGpuSummary]:
     """The figures of each node with GPUs, by its name. Thresholds are in percent."""
-    nodes = (watched or _of_usual_cluster()).nodes()
-    summaries = (summary_of(node, utilization_threshold, memory_threshold) for node in nodes)
-    return {one.node_name: one for one in sorted(summaries, key=lambda one: one.node_name)}
+    rule = IdleFirst(utilization_threshold, memory_threshold)
+    found = (watched or _of_usual_cluster()).ask(lambda seen: summaries(seen.view, seen.view.draft(), rule))
+    return {one.node_name: one for one in found}
 
 
 def find_best_node_for_deployment(
@@ -47,26 +47,35 @@ def find_best_node_for_deployment(
     utilization_threshold: float = UTILIZATION_THRESHOLD,
     memory_threshold: float = MEMORY_THRESHOLD,
     *,
-    fallback: Fallback = "kubernetes",
     watched: WatchedGpus | None = None,
+    **options: Any,
 ) -> str | None:
     """The name of the node with the most idle GPUs; None if none has enough, for Kubernetes to decide.
 
-    Nothing is held by it: a deployment chooses, and holds, by itself.
+    The planner's ranking chooses it, over a view of the cluster. `options` are further ones of `NodeSelection`, such as
+    `fallback="pin"` or `prefer_labels={"zone": "a"}`. Nothing is held: a deployment chooses, and holds, by itself.
     """
-    summaries = get_node_gpu_summaries(
-        utilization_threshold=utilization_threshold, memory_threshold=memory_threshold, watched=watched
+    if required_gpus < 1:
+        raise Refused(f"{required_gpus} GPUs cannot be looked for; 1 or more can", field="required_gpus")
+    thresholds = {"utilization_threshold": utilization_threshold, "memory_threshold": memory_threshold}
+    selection = selection_of({**thresholds, **options})
+    request = service_request(ServiceShape(required_gpus), {}, selection)
+    return (watched or _of_usual_cluster()).ask(
+        lambda seen: best_node(seen, seen.view.draft(), request, selection.fallback)
     )
-    chosen = best_node(summaries.values(), required_gpus, fallback)
-    return None if chosen is None else chosen.node_name
 
 
 select_best_node = find_best_node_for_deployment
+
+
+def _statuses(seen: ClusterSeen) -> list[GpuStatus]:
+    seen.view.follow()
+    return gpu_statuses(seen.view.seen.values())
 
 
 def _of_usual_cluster() -> WatchedGpus:
     global _usual  # noqa: PLW0603 -- one watch for all calls of a script
     with _starting:
         if _usual is None:
-            _usual = WatchedGpus(Cluster.connect(), ReadingSources(os.environ.get("CORRAL_PROMETHEUS_URL")))
+            _usual = WatchedGpus(Cluster.connect(), reading_sources(USUAL))
         return _usual

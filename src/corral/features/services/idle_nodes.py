@@ -1,24 +1,17 @@
-"""Which nodes have idle GPUs, and the best of them to deploy a model service on. Pure.
+"""Which nodes of a cluster have idle GPUs, in figures, as the planner's ranking by idle devices counts them."""
 
-The node is only suggested to Kubernetes. A GPU is idle below 30 % utilisation and below 50 % memory use. A node has at
-most as many idle GPUs as its pods have not requested, and without readings exactly as many.
-"""
-
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from statistics import mean
-from typing import Literal
 
-from corral.core.model.errors import Refused
-from corral.engines.kubernetes.inventory.cluster_gpus import NodeGpus
+from corral.core.model.placing.placement_rules import IdleFirst, PlacementRules, allows, untolerated
+from corral.core.scheduling.explaining.phrases import selectors_called
+from corral.core.scheduling.placing.idle_first import idle_on
+from corral.core.scheduling.state.draft import Draft
+from corral.engines.kubernetes.cluster.gpu_resources import gpu_labels, gpus_of
+from corral.engines.kubernetes.inventory.cluster_gpus import GPU_POD
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
-
-UTILIZATION_THRESHOLD = 30.0
-MEMORY_THRESHOLD = 50.0
-
-Fallback = Literal["kubernetes", "pin"]
-FALLBACKS: tuple[Fallback, ...] = ("kubernetes", "pin")
-"""The choice if no node has enough idle GPUs: Kubernetes decides, or the node of lowest utilisation is taken."""
+from corral.engines.kubernetes.inventory.seen_node import SeenNode
+from corral.features.services.cluster_view import ClusterView
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,73 +55,93 @@ class NodeGpuSummary:
     unusable: str | None = None
 
 
-def gpu_statuses(nodes: Iterable[NodeGpus]) -> list[GpuStatus]:
+def gpu_statuses(nodes: Iterable[SeenNode]) -> list[GpuStatus]:
     """Every GPU, by node and index."""
-    return [status for node in sorted(nodes, key=lambda node: node.node_name) for status in _statuses(node)]
+    return [status for node in sorted(nodes, key=lambda node: node.facts.name) for status in _statuses(node)]
 
 
-def summary_of(
-    node: NodeGpus,
-    utilization_threshold: float = UTILIZATION_THRESHOLD,
-    memory_threshold: float = MEMORY_THRESHOLD,
-) -> NodeGpuSummary:
-    """Return the figures of one node. A GPU at or over a threshold, in percent, is not idle."""
-    measured = [
-        (reading.utilization_pct, used_pct)
-        for reading in node.readings
-        if reading.utilization_pct is not None and (used_pct := reading.memory_used_pct) is not None
-    ]
-    left = node.allocatable_gpus - node.requested_gpus
-    if measured and not node.partly_read:
-        left = min(left, sum(used < utilization_threshold and memory < memory_threshold for used, memory in measured))
-    return NodeGpuSummary(
-        node.node_name,
-        node.total_gpus,
-        node.allocatable_gpus,
-        max(0, left - node.held_gpus),
-        mean(used for used, _ in measured) if measured else 0.0,
-        mean(memory for _, memory in measured) if measured else 0.0,
-        bool(measured),
-        node.unusable,
+def summaries(
+    view: ClusterView,
+    draft: Draft,
+    rule: IdleFirst,
+    rules: PlacementRules = GPU_POD,
+    ready_nodes: Collection[str] | None = None,
+) -> list[NodeGpuSummary]:
+    """Return the figures of each node, by name.
+
+    Args:
+        view: the nodes.
+        draft: their free capacity.
+        rule: what an idle GPU is.
+        rules: those of the pods that are to be put somewhere.
+        ready_nodes: the nodes that have their model; None if any node will do.
+    """
+    found = []
+    for name in draft.capacity.names:
+        lacks_model = ready_nodes is not None and name not in ready_nodes
+        unusable = "the model is not ready on it" if lacks_model else why_not_there(draft, name, rules)
+        found.append(_summary(view.seen[name], draft, rule, unusable))
+    return found
+
+
+def calmest(found: Iterable[NodeGpuSummary], gpus: int) -> NodeGpuSummary | None:
+    """Return the node of lowest mean utilisation that has so many healthy GPUs, even if pods have them.
+
+    Nodes without readings come last. None if no node has so many.
+    """
+    able = [one for one in found if one.unusable is None and one.allocatable_gpus >= gpus]
+    return min(
+        able,
+        key=lambda one: (not one.metered, one.avg_utilization, -one.idle_gpu_count, one.node_name),
+        default=None,
     )
 
 
-def best_node(
-    summaries: Iterable[NodeGpuSummary], required_gpus: int = 1, fallback: Fallback = "kubernetes"
-) -> NodeGpuSummary | None:
-    """Return the node to deploy on: most idle GPUs, then lowest mean utilisation, then first by name.
-
-    If no node has `required_gpus` idle GPUs, return None, and Kubernetes decides. With "pin", return the node of lowest
-    mean utilisation that has enough allocatable GPUs; nodes without readings come last.
-    """
-    if required_gpus < 1:
-        raise Refused(f"{required_gpus} GPUs cannot be looked for; 1 or more can", field="required_gpus")
-    if fallback not in FALLBACKS:
-        raise Refused(f"fallback {fallback!r} is not known: kubernetes or pin", field="fallback")
-    able = [one for one in summaries if one.unusable is None and one.allocatable_gpus >= required_gpus]
-    idle = [one for one in able if one.idle_gpu_count >= required_gpus]
-    if idle:
-        return min(idle, key=lambda one: (-one.idle_gpu_count, one.avg_utilization, one.node_name))
-    if fallback == "pin" and able:
-        return min(able, key=lambda one: (not one.metered, one.avg_utilization, -one.idle_gpu_count, one.node_name))
+def why_not_there(draft: Draft, name: str, rules: PlacementRules) -> str | None:
+    """Why nothing with these rules can start on a node, however many GPUs it has free; None if something can."""
+    node, view = draft.capacity.node(name), draft.capacity.view
+    if (silence := view.silences.get(name)) is not None:
+        return silence.reason
+    if node.cordoned is not None:
+        return f"it is {node.cordoned}"
+    if (taint := untolerated(node.taints, rules)) is not None:
+        return f"it has the taint {taint}"
+    if not allows(rules, node.labels, name):
+        return f"it is no node with {selectors_called(rules.nodes)}"
     return None
 
 
-def _statuses(node: NodeGpus) -> list[GpuStatus]:
-    allocatable = None if 0 < node.allocatable_gpus < node.total_gpus else node.allocatable_gpus > 0
-    read = {reading.index: reading for reading in node.readings}
-    numbers = sorted(read) if read else range(node.total_gpus)
-    unread = GpuReading(0, memory_total_mib=node.memory_mib)
+def _summary(seen: SeenNode, draft: Draft, rule: IdleFirst, unusable: str | None) -> NodeGpuSummary:
+    facts, found = seen.facts, idle_on(draft, seen.facts.name, rule)
+    allocatable = gpus_of(facts.allocatable)
+    return NodeGpuSummary(
+        facts.name,
+        max(gpus_of(facts.capacity), allocatable),
+        allocatable,
+        found.idle,
+        found.utilization_pct,
+        found.memory_pct,
+        found.metered,
+        unusable,
+    )
+
+
+def _statuses(node: SeenNode) -> list[GpuStatus]:
+    facts = node.facts
+    allocatable = gpus_of(facts.allocatable)
+    total = max(gpus_of(facts.capacity), allocatable)
+    read = {reading.index: reading for reading in node.read.gpus}
+    unread = GpuReading(0, memory_total_mib=gpu_labels(facts).memory_mib)
     return [
         GpuStatus(
-            node.node_name,
+            facts.name,
             number,
             reading.utilization_pct,
             reading.memory_used_mib,
             reading.memory_total_mib,
             reading.temperature_c,
-            allocatable,
+            None if 0 < allocatable < total else allocatable > 0,
         )
-        for number in numbers
+        for number in (sorted(read) if read else range(total))
         for reading in (read.get(number, unread),)
     ]

@@ -9,7 +9,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.units import is_whole
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_resource, gpu_resources
 from corral.engines.kubernetes.cluster.objects import mapping, sequence
-from corral.engines.kubernetes.inventory.pod_rules import Rules, affinity_for
+from corral.engines.kubernetes.inventory.pod_rules import Rules, affinity_for, with_preferences
 from corral.features.services.parameters import asked_gpus, merged_arguments, runtime_arguments
 
 OME_GROUP = "ome.io"
@@ -76,6 +76,38 @@ class NodeWish:
     required: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PodPlacing:
+    """What the pods of a service say about their places.
+
+    Attributes:
+        wish: the node that was chosen for them; None if none was.
+        preferences: terms of the nodes that its user prefers, each as Kubernetes writes it.
+        scheduler: the scheduler that binds them; None is Kubernetes' own.
+        annotations: those of the pods, for their scheduler.
+    """
+
+    wish: NodeWish | None = None
+    preferences: tuple[Mapping[str, Any], ...] = ()
+    scheduler: str | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def fields(self, rules: Rules) -> dict[str, Any]:
+        """Return the fields of a pod's specification. Its operator lays them over those of its runtime's `rules`."""
+        fields: dict[str, Any] = {}
+        preferring = with_preferences(rules, self.preferences)
+        if self.wish is not None:
+            fields["affinity"] = affinity_for(self.wish.hostname, required=self.wish.required, rules=preferring)
+        elif self.preferences:
+            fields["affinity"] = preferring["affinity"]
+        if self.scheduler is not None:
+            fields["schedulerName"] = self.scheduler
+        return fields
+
+
+KUBERNETES_DECIDES = PodPlacing()
+
+
 def checked_name(name: str) -> str:
     """Return the name if it is valid for a service. Raises Refused with a valid name similar to it."""
     if _NAME.fullmatch(name) and len(name) <= _MOST_NAME:
@@ -89,15 +121,17 @@ def checked_name(name: str) -> str:
     )
 
 
-def ome_service(wanted: ServiceWanted, runtime: Mapping[str, Any], wish: NodeWish | None) -> dict[str, Any]:
+def ome_service(
+    wanted: ServiceWanted, runtime: Mapping[str, Any], placing: PodPlacing = KUBERNETES_DECIDES
+) -> dict[str, Any]:
     """Return OME's InferenceService. `runtime` is the ClusterServingRuntime; a service's arguments would replace its
     own.
     """
     rules = ome_rules(runtime)
     own = mapping(rules.get("runner"))
-    engine: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1}
-    if wish is not None:
-        engine["affinity"] = affinity_for(wish.hostname, required=wish.required, rules=rules)
+    engine: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1, **placing.fields(rules)}
+    if placing.annotations:
+        engine["annotations"] = dict(placing.annotations)
     runner = _container(wanted)
     if added := runner.pop("args", None):
         runner["args"] = merged_arguments(_strings(own.get("command")), _strings(own.get("args")), added)
@@ -114,14 +148,16 @@ def ome_service(wanted: ServiceWanted, runtime: Mapping[str, Any], wish: NodeWis
         "runtime": {"name": wanted.runtime_name, "kind": "ClusterServingRuntime", "apiGroup": OME_GROUP},
         "engine": engine,
     }
-    return _service(OME_GROUP, _meta(wanted, wish), spec)
+    return _service(OME_GROUP, _meta(wanted, placing.wish), spec)
 
 
-def kserve_service(wanted: ServiceWanted, runtime: Mapping[str, Any], wish: NodeWish | None) -> dict[str, Any]:
+def kserve_service(
+    wanted: ServiceWanted, runtime: Mapping[str, Any], placing: PodPlacing = KUBERNETES_DECIDES
+) -> dict[str, Any]:
     """Return KServe's InferenceService. `runtime` is the serving runtime; its first model format is the service's.
 
-    KServe appends a service's arguments to the runtime's. Knative allows no affinity, so with a node KServe makes an
-    ordinary Deployment.
+    KServe appends a service's arguments to the runtime's. Knative allows no affinity and no other scheduler, so with
+    one of these KServe makes an ordinary Deployment.
     """
     model: dict[str, Any] = {"modelFormat": {"name": _model_format(runtime)}, "runtime": wanted.runtime_name}
     if wanted.claim is not None:
@@ -131,10 +167,12 @@ def kserve_service(wanted: ServiceWanted, runtime: Mapping[str, Any], wish: Node
     model |= _container(wanted)
     if any("{{" in argument for argument in model.get("args", ())):
         raise Refused("KServe reads '{{' in arguments as a template of its own; leave it out", field="parameters")
-    predictor: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1, "model": model}
-    metadata = _meta(wanted, wish)
-    if wish is not None:
-        predictor["affinity"] = affinity_for(wish.hostname, required=wish.required, rules=kserve_rules(runtime))
+    placed = placing.fields(kserve_rules(runtime))
+    predictor: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1, "model": model, **placed}
+    if placing.annotations:
+        predictor["annotations"] = dict(placing.annotations)
+    metadata = _meta(wanted, placing.wish)
+    if placed:
         metadata["annotations"]["serving.kserve.io/deploymentMode"] = "Standard"
     return _service(KSERVE_GROUP, metadata, {"predictor": predictor})
 

@@ -5,15 +5,18 @@ import time
 from dataclasses import dataclass, replace
 
 from corral.core.model.errors import BackendFailed
+from corral.core.model.jobs.job import Request
+from corral.core.model.placing.placement_rules import IdleFirst, PlacementRules
+from corral.core.scheduling.placing.idle_first import place_on_idle
+from corral.core.scheduling.state.draft import Draft, PlacementRequest
 from corral.engines.kubernetes.cluster.errors import MissingRight, ObjectChanged
 from corral.engines.kubernetes.cluster.resource import OWN_NAMESPACE
-from corral.engines.kubernetes.inventory.cluster_gpus import ClusterGpus
-from corral.engines.kubernetes.inventory.pod_rules import Rules
 from corral.features.services.hold_store import HoldsRead, HoldStore
 from corral.features.services.holds import HOLD_S, Hold, held_gpus
-from corral.features.services.idle_nodes import Fallback, NodeGpuSummary, best_node, summary_of
+from corral.features.services.idle_nodes import NodeGpuSummary, calmest, summaries
 from corral.features.services.manifests import NodeWish
-from corral.features.services.service_pods import gpus_by_service
+from corral.features.services.selection import Fallback
+from corral.features.services.watched_gpus import ClusterSeen
 
 _jitter = random.Random()
 """A generator of its own: choices run on threads, and other code, such as tests, may seed the one of the process."""
@@ -45,31 +48,31 @@ class NodeChoice:
 
 @dataclass(frozen=True, slots=True)
 class NodeWanted:
-    """The requirements of a service on its node.
+    """The requirements of a service on its nodes.
 
     Attributes:
-        service: its name among the holds.
-        ready_nodes: the nodes that have its model; None if any node will do.
-        rules: the rules of its runtime's pods.
+        service: its key among the holds.
+        request: what its pods ask for.
+        ready_nodes: the nodes that have its model, to say why others are none; None if any node will do.
     """
 
     service: str
-    gpus: int
-    ready_nodes: frozenset[str] | None
-    rules: Rules
-    fallback: Fallback = "kubernetes"
+    request: Request
+    ready_nodes: frozenset[str] | None = None
+    fallback: Fallback = Fallback.KUBERNETES
 
 
-def choose_node(gpus: ClusterGpus, store: HoldStore, wanted: NodeWanted, *, hold: bool) -> NodeChoice:
+def choose_node(seen: ClusterSeen, store: HoldStore, wanted: NodeWanted, *, hold: bool) -> NodeChoice:
     """The best node now, and with `hold` its GPUs are held until the service's pods are seen."""
     for _ in range(TRIES):
         try:
             read = store.read() if hold else store.look()
-            choice = _choose(gpus, read, wanted)
+            choice = _choose(seen, read, wanted)
             if hold and choice.summary is not None:
-                store.add(read, Hold(wanted.service, choice.summary.node_name, wanted.gpus, read.now + HOLD_S))
+                gpus = wanted.request.devices
+                store.add(read, Hold(wanted.service, choice.summary.node_name, gpus, read.now + HOLD_S))
         except MissingRight as error:
-            return _unheld(_choose(gpus, HoldsRead(), wanted), error)
+            return _unheld(_choose(seen, HoldsRead(), wanted), error)
         except ObjectChanged:
             time.sleep(_jitter.uniform(0.01, 0.1))
         else:
@@ -77,31 +80,48 @@ def choose_node(gpus: ClusterGpus, store: HoldStore, wanted: NodeWanted, *, hold
     raise BackendFailed(f"the holds in namespace {OWN_NAMESPACE} were changed by others {TRIES} times; try again")
 
 
+def best_node(seen: ClusterSeen, draft: Draft, request: Request, fallback: Fallback) -> str | None:
+    """The node on which the planner would put a pod with this request; None for Kubernetes to decide."""
+    found = place_on_idle(draft, PlacementRequest(request))
+    if found is not None:
+        return found.members[0].node
+    if fallback is Fallback.KUBERNETES:
+        return None
+    pinned = calmest(_summaries(seen, draft, request), request.devices)
+    return None if pinned is None else pinned.node_name
+
+
 def _unheld(choice: NodeChoice, error: MissingRight) -> NodeChoice:
     remark = f"the GPUs are not held, so another deployment at this moment may choose the same ones: {error}"
     return replace(choice, remarks=(*choice.remarks, remark))
 
 
-def _choose(gpus: ClusterGpus, read: HoldsRead, wanted: NodeWanted) -> NodeChoice:
-    seen = gpus_by_service(gpus.pods)
-    nodes = gpus.nodes(held_gpus(read.holds, seen, without=wanted.service), wanted.rules, wanted.ready_nodes)
-    summaries = [summary_of(node) for node in nodes]
-    best = best_node(summaries, wanted.gpus, wanted.fallback)
-    if best is None:
-        return NodeChoice(None, None, _why_none(summaries, wanted), gpus.readings.remarks)
-    hostname = next(node.hostname for node in nodes if node.node_name == best.node_name)
-    return NodeChoice(best, hostname, "", gpus.readings.remarks)
+def _choose(seen: ClusterSeen, read: HoldsRead, wanted: NodeWanted) -> NodeChoice:
+    seen.view.hold(held_gpus(read.holds, seen.gpus_by_service(), without=wanted.service))
+    draft = seen.view.draft()
+    name = best_node(seen, draft, wanted.request, wanted.fallback)
+    found = {one.node_name: one for one in _summaries(seen, draft, wanted.request, wanted.ready_nodes)}
+    if name is None:
+        return NodeChoice(None, None, _why_none(list(found.values()), wanted), seen.remarks)
+    return NodeChoice(found[name], seen.view.seen[name].facts.hostname, "", seen.remarks)
 
 
-def _why_none(summaries: list[NodeGpuSummary], wanted: NodeWanted) -> str:
-    if not summaries:
+def _summaries(
+    seen: ClusterSeen, draft: Draft, request: Request, ready_nodes: frozenset[str] | None = None
+) -> list[NodeGpuSummary]:
+    rules = request.rules or PlacementRules()
+    return summaries(seen.view, draft, rules.idle_first or IdleFirst(), rules, ready_nodes)
+
+
+def _why_none(found: list[NodeGpuSummary], wanted: NodeWanted) -> str:
+    if not found:
         return "the cluster has no node with GPUs"
-    usable = [one for one in summaries if one.unusable is None]
+    usable = [one for one in found if one.unusable is None]
     if not usable:
-        first = min(summaries, key=lambda one: one.node_name)
-        return f"none of {len(summaries)} nodes with GPUs can be used; {first.node_name}: {first.unusable}"
+        first = found[0]
+        return f"none of {len(found)} nodes with GPUs can be used; {first.node_name}: {first.unusable}"
     best = max(usable, key=lambda one: (one.idle_gpu_count, one.allocatable_gpus))
     return (
-        f"it needs {wanted.gpus} idle GPU(s) on one node; the best of {len(usable)}, {best.node_name}, has"
+        f"it needs {wanted.request.devices} idle GPU(s) on one node; the best of {len(usable)}, {best.node_name}, has"
         f" {best.idle_gpu_count} idle of {best.allocatable_gpus} allocatable"
     )

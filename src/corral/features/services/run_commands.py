@@ -1,6 +1,6 @@
 """`corral deploy`, `corral deployments` and `corral undeploy`: model services on Kubernetes, without a server."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from corral.cli.screen import print_json, say, write_lines
 from corral.core.model.errors import Forbidden, NotFound, Refused
@@ -10,36 +10,24 @@ if TYPE_CHECKING:
     from corral.engines.kubernetes.cluster.client import Cluster
     from corral.features.services.controllers import ServiceController
     from corral.features.services.deployed_services import DeployedService
-    from corral.features.services.idle_nodes import Fallback
+    from corral.features.services.selection import NodeSelection
 
 
 def deploy(given: commands.DeployCommand) -> None:
     """Run `corral deploy`."""
-    from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
     from corral.features.services.controllers import CONTROLLERS
     from corral.features.services.manifests import ServiceWanted
     from corral.features.services.parameters import parameters_from
     from corral.features.services.service_kinds import kind_via
 
     kind = kind_via(given.via)
-    if given.node not in ("preferred", "required", "any"):
-        raise Refused(f"--node {given.node!r} is not known: preferred, required or any", field="node")
+    selection = _selection(given.flags)
     cluster = _connected(given.kubeconfig, given.context, given.namespace)
-    controller = CONTROLLERS[kind.via](
-        cluster,
-        sources=ReadingSources(given.prometheus, given.exec_nvidia_smi),
-        say=_say_lines if given.dry_run else _print,
-    )
+    controller = CONTROLLERS[kind.via](cluster, say=_say_lines if given.dry_run else _print)
     wanted = ServiceWanted(
         given.name, cluster.namespace, given.model, given.runtime, parameters_from(given.param or [])
     )
-    made = controller.deploy(
-        wanted,
-        select_node=given.node != "any",
-        affinity="required" if given.node == "required" else "preferred",
-        fallback=cast("Fallback", given.fallback),
-        dry_run=given.dry_run,
-    )
+    made = controller.deploy(wanted, selection, dry_run=given.dry_run)
     if given.dry_run:
         write_lines(*_as_manifest(made))
     elif not given.detach:
@@ -87,6 +75,34 @@ def undeploy(given: commands.UndeployCommand) -> None:
         )
     found[0].delete_inference_service(given.name, cluster.namespace)
     write_lines(f"Removed InferenceService '{given.name}' in namespace '{cluster.namespace}'")
+
+
+def _selection(given: commands.SelectionOptions) -> "NodeSelection":
+    from corral.core.model.units import parse_duration_s
+    from corral.features.services.selection import selection_of
+
+    options = {
+        name: value
+        for name in (
+            *("affinity", "fallback", "utilization_threshold", "memory_threshold", "whole_nodes_last", "count_hosts"),
+            *("prometheus_url", "exec_nvidia_smi"),
+        )
+        if (value := getattr(given, name)) is not None
+    }
+    options |= {"prefer_nodes": given.prefer_node or [], "prefer_labels": _labels(given.prefer or [])}
+    if given.window is not None:
+        options["window_s"] = parse_duration_s(given.window, field="window")
+    return selection_of(options)
+
+
+def _labels(words: list[str]) -> dict[str, str]:
+    labels = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not (key and equals):
+            raise Refused(f"--prefer {word!r}: write a label of a node as KEY=VALUE", field="prefer")
+        labels[key] = value
+    return labels
 
 
 def _as_manifest(made: dict[str, Any]) -> list[str]:

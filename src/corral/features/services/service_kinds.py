@@ -10,7 +10,7 @@ from corral.engines.kubernetes.inventory.pod_rules import Rules
 from corral.features.services.manifests import (
     KSERVE_GROUP,
     OME_GROUP,
-    NodeWish,
+    PodPlacing,
     ServiceWanted,
     kserve_rules,
     kserve_service,
@@ -31,7 +31,7 @@ class ServiceKind:
         pod_label: the label with the service's name on its pods.
         container: the name of the server's container in a pod.
         rules: returns a runtime's rules for its pods.
-        manifest: returns the object of a requested service, with a runtime and a node.
+        manifest: returns the object of a requested service, with its runtime and the places of its pods.
     """
 
     via: str
@@ -42,7 +42,7 @@ class ServiceKind:
     pod_label: str
     container: str
     rules: Callable[[Mapping[str, Any]], Rules]
-    manifest: Callable[[ServiceWanted, Mapping[str, Any], NodeWish | None], dict[str, Any]]
+    manifest: Callable[[ServiceWanted, Mapping[str, Any], PodPlacing], dict[str, Any]]
 
 
 OME = ServiceKind(

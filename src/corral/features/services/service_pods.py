@@ -9,9 +9,9 @@ from corral.core.model.errors import CorralError
 from corral.core.model.runs.exit_code import exit_code_in_words
 from corral.engines.kubernetes.cluster.client import TIMEOUT_S, Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import MissingRight
-from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
 from corral.engines.kubernetes.cluster.pod_facts import ContainerFacts, PodFacts, read_pod
 from corral.engines.kubernetes.cluster.resource import PODS
+from corral.engines.kubernetes.inventory.occupants import Occupant
 from corral.features.services.holds import service_key
 from corral.features.services.service_kinds import KINDS, ServiceKind
 
@@ -120,12 +120,12 @@ def _is_going(pod: PodFacts) -> bool:
     return pod.ended or pod.deleting_at_s is not None or (disrupted is not None and disrupted.status == "True")
 
 
-def gpus_by_service(pods: Iterable[PodFacts]) -> Counter[str]:
+def gpus_by_service(pods: Iterable[Occupant]) -> Counter[str]:
     """Return the number of GPUs that the bound pods of each model service have."""
     found: Counter[str] = Counter()
     for pod in pods:
-        if pod.node is not None and not pod.ended and pod.deleting_at_s is None:
-            for kind in KINDS.values():
-                if (name := pod.labels.get(kind.pod_label)) is not None:
-                    found[service_key(kind.via, pod.namespace, name)] += gpus_of(pod.requests)
+        labels = dict(pod.tags)
+        for kind in KINDS.values():
+            if (name := labels.get(kind.pod_label)) is not None:
+                found[service_key(kind.via, pod.pod.namespace, name)] += pod.gpus
     return found

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from corral.client.connecting.transport import Transport
-from corral.client.submitting.arguments import flag, optional, text, whole
+from corral.client.submitting.arguments import flag, mapping, optional, text, whole, wrong
 from corral.core.model.errors import NotFound
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
     from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
+    from corral.features.tuner.finding_answers import TaskEstimate
 
 _ID = "'17'"
 _LINE = b"data: "
@@ -55,13 +56,19 @@ class TuningTasks:
         """Create a task from a specification, which has the content of a task file. The task begins with `start`."""
         from corral.features.tuner.answers import TaskRow
 
-        return from_answer(TaskRow, self._transport.post("/tasks", dict(spec)))
+        return from_answer(TaskRow, self._transport.post("/tasks", _spec(spec)))
+
+    def estimate(self, spec: Mapping[str, Any]) -> "TaskEstimate":
+        """The most that a task would take. It is not created."""
+        from corral.features.tuner.finding_answers import TaskEstimate
+
+        return from_answer(TaskEstimate, self._transport.post("/tasks/estimate", _spec(spec)))
 
     def edit(self, task_id: str, spec: Mapping[str, Any]) -> "TaskRow":
         """Change the specification. It must not run. After its first experiment only name and description change."""
         from corral.features.tuner.answers import TaskRow
 
-        return from_answer(TaskRow, self._transport.put(_task(task_id), dict(spec)))
+        return from_answer(TaskRow, self._transport.put(_task(task_id), _spec(spec)))
 
     def start(self, task_id: str) -> "TaskRow":
         """Start the task. A task that failed or was cancelled continues where it stopped."""
@@ -150,8 +157,8 @@ class Experiments:
         body = {
             "task_id": text(task_id, "task_id", _ID),
             "experiment_id": whole(number, "number"),
-            "parameters": dict(parameters),
-            "search_state": dict(search_state or {}),
+            "parameters": dict(mapping(parameters, "parameters", "{'tp-size': 2}")),
+            "search_state": dict(optional(mapping, search_state, "search_state", "{}") or {}),
         }
         return from_answer(ExperimentRow, self._transport.post("/experiments", body))
 
@@ -159,13 +166,39 @@ class Experiments:
         """Change the experiment: fields of `ExperimentChange`. Raises Conflict if it is over."""
         from corral.features.tuner.answers import ExperimentRow
 
-        body = {name: to_plain(value) for name, value in changes.items()}
+        body = {name: _plain(value, name) for name, value in changes.items()}
         return from_answer(ExperimentRow, self._transport.patch(_experiment(experiment_id), body))
 
 
+def _spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification with lists where an option of jobs may also be a single text."""
+    from corral.core.model.field import Kind
+    from corral.declared.option_fields import options
+    from corral.features.tuner.model.tuning_spec import GPU_OPTIONS
+
+    given = mapping(spec, "spec", "{'task_name': 'llama', ...}")
+    lists = [name for name in GPU_OPTIONS if options()[name].kind is Kind.TEXTS and isinstance(given.get(name), str)]
+    return {**given, **{name: [given[name]] for name in lists}}
+
+
+def _plain(value: Any, field: str) -> Any:
+    try:
+        return to_plain(value)
+    except TypeError:
+        raise wrong(value, field, "a plain value", "'running'") from None
+
+
 def _task(task_id: str) -> str:
-    return f"/tasks/{quote(text(task_id, 'task_id', _ID), safe='')}"
+    return f"/tasks/{_part(task_id, 'task', 'corral tasks')}"
 
 
 def _experiment(experiment_id: str) -> str:
-    return f"/experiments/{quote(text(experiment_id, 'experiment_id', _ID), safe='')}"
+    return f"/experiments/{_part(experiment_id, 'experiment', 'corral experiments TASK')}"
+
+
+def _part(name: str, kind: str, lists: str) -> str:
+    """An id as a part of a path. Raises NotFound for text that is no single part, which no id is."""
+    wanted = text(name, f"{kind}_id", _ID)
+    if not wanted or "/" in wanted:
+        raise NotFound(f"there is no {kind} {wanted!r:.60}; `{lists}` lists them", field=f"{kind}_id")
+    return quote(wanted, safe="")

@@ -13,6 +13,7 @@ class TuneCommand(
     DeclaredCommand,
     runs="corral.features.tuner.run_commands.tune.tune",
     examples=(
+        "corral tune task.json --dry-run",
         "corral tune task.json --follow",
         "corral tune --demo",
     ),
@@ -27,6 +28,7 @@ class TuneCommand(
 
     file: Path | None = path(metavar="[TASK.json]", help="The file of the task: model, parameters, traffic, goal.")
     follow: bool = flag("--follow", "-f", help="Show each experiment until the task is done.")
+    dry_run: bool = flag("--dry-run", help="Show what the task would take at most, and create none.")
     demo: bool = flag("--demo", help="Tune a stand-in on mock GPUs with a server of its own, in about a minute.")
 
 

@@ -109,6 +109,7 @@ class TaskEstimate:
         gpu_hours: GPUs times measuring, all experiments together.
         hours: the time until all are measured, if no other job wants the GPUs; None if there are too few GPUs.
         notes: remarks for the task's user before it begins.
+        nodes_most: the most nodes of one experiment; with several, it is a gang.
     """
 
     experiments: int
@@ -119,3 +120,4 @@ class TaskEstimate:
     gpu_hours: float
     hours: float | None
     notes: tuple[str, ...] = ()
+    nodes_most: int = 1

@@ -64,11 +64,12 @@ class TaskInsight:
 
     def estimate(self, spec: TuningSpec) -> TaskEstimate:
         """Return an estimate of a task without recording anything. Raises Refused as `TaskAccess.create`."""
+        from corral.features.tuner.tasks.asked_gpus import asked_gpus
+        from corral.features.tuner.tasks.obtainable_gpus import obtainable_counts
         from corral.features.tuner.tasks.task_estimate import estimate
 
         check_bounds(spec)
-        nodes = self._ledger.view().nodes.values()
-        return estimate(spec, tuple(len(node.devices) for node in nodes))
+        return estimate(spec, obtainable_counts(asked_gpus(spec).request, self._ledger.view().nodes.values()))
 
     def summaries(self, task_id: str, caller: Caller, *, after: int = 0, limit: int) -> ExperimentSummaries:
         """Return summaries of experiments with numbers above `after`, in order. Raises NotFound, Refused."""

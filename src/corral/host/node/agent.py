@@ -45,7 +45,7 @@ MOST_CONNECTIONS = 64
 
 _GREETING_S = 1.0
 _LOCK_S = 3.0
-"""The agent of a server that was killed lets its home go within that time, or hangs and is killed."""
+"""The agent of a killed server unlocks its home within this time. Otherwise it hangs and is killed."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -82,7 +82,8 @@ def _nothing() -> None:
 class AgentServer:
     """Answers the calls of a node's server, each connection on a thread of its own.
 
-    Before a call is done, and before it is answered, `may_answer` returns. `called` is called after each.
+    `may_answer` is called before each call is carried out, and again before its answer is sent. It may block. `called`
+    is called after each call.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class AgentServer:
         self._listener = _listener(path)
 
     def serve(self) -> None:
-        """Answer until `stop`."""
+        """Answer calls until `stop`."""
         poll = select.poll()
         poll.register(self._listener, select.POLLIN)
         poll.register(self._ending, select.POLLIN)
@@ -121,15 +122,15 @@ class AgentServer:
                     connection.shutdown(socket.SHUT_RDWR)
 
     def stop_at(self, *signals: signal.Signals) -> None:
-        """Let `serve`, on the main thread, return at any of these signals."""
+        """Make `serve` return at any of these signals. `serve` must run on the main thread."""
         for number in signals:
             signal.signal(number, lambda *_: self.stop())
-        # A handler runs when Python next does anything. One that comes just before `serve` looks, or to another thread,
-        # would wait for the next connection.
+        # A Python handler runs only when Python code runs next. Without the wakeup descriptor, a signal just before the
+        # poll, or to another thread, would take effect only at the next connection.
         signal.set_wakeup_fd(self._end, warn_on_full_buffer=False)
 
     def stop(self) -> None:
-        """Let `serve` return. Safe from a signal handler."""
+        """Make `serve` return. Safe from a signal handler."""
         with suppress(BlockingIOError):
             os.write(self._end, b"x")
 
@@ -197,8 +198,8 @@ class AgentServer:
 
 
 def _hung_up(connection: socket.socket) -> bool:
-    """Return whether the caller has closed the connection. Its call is then skipped: the caller may have tried
-    elsewhere.
+    """Return whether the caller has closed the connection. Its call is then skipped, because the caller may have called
+    again on another connection.
     """
     try:
         return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -207,7 +208,9 @@ def _hung_up(connection: socket.socket) -> bool:
 
 
 def _listener(path: Path) -> socket.socket:
-    """A socket that this user and root alone may connect to. Raises Refused if it cannot be there."""
+    """Return a listening socket to which only this user and root may connect. Raises Refused if the path cannot be
+    used.
+    """
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise Refused(
             f"{path} is longer than the {SOCKET_PATH_BYTES} bytes that a socket's path may have", field="socket"
@@ -216,7 +219,7 @@ def _listener(path: Path) -> socket.socket:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.is_socket():
-            # A former agent's socket: the holder of the home's lock is its only agent.
+            # The socket is of an earlier agent: the lock of the home lets only one agent run.
             path.unlink()
         listener.bind(str(path))
         path.chmod(0o600)
@@ -228,7 +231,7 @@ def _listener(path: Path) -> socket.socket:
 
 
 def run(options: AgentOptions) -> int:
-    """Serve until SIGTERM. 0 after an orderly end, 1 when the agent could not start."""
+    """Serve until SIGTERM. Return 0 after an orderly end, 1 if the agent could not start."""
     os.umask(0o077)
     threading.excepthook = _crash
     try:
@@ -290,7 +293,7 @@ def _serve(server: AgentServer) -> None:
 
 
 def _die_with(parent_pid: int | None) -> None:
-    """End when the parent does. Raises BackendFailed if it has already."""
+    """End this process when its parent ends. Raises BackendFailed if the parent has ended already."""
     if parent_pid is not None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent_pid:
@@ -298,14 +301,14 @@ def _die_with(parent_pid: int | None) -> None:
 
 
 def _crash(failure: threading.ExceptHookArgs) -> None:
-    """End at once after an unexpected error in a thread: the next agent reconciles."""
+    """End this process at once after an unexpected error in a thread. The next agent reconciles."""
     thread = failure.thread.name if failure.thread is not None else "unknown"
     log.critical("the %s thread failed; the agent ends, its jobs run on", thread, exc_info=failure.exc_value)
     os._exit(BROKEN)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line of an agent."""
+    """Run the command line of an agent."""
     parser = argparse.ArgumentParser(prog="corral agent", description="The agent of this host, in the foreground.")
     parser.add_argument("--home", required=True, help="directory for its records, logs and scratch")
     parser.add_argument("--socket", required=True, help="Unix socket to answer on")

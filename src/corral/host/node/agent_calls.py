@@ -31,18 +31,18 @@ class Method:
         return getattr(getattr(agent, self.part), self.name)
 
     def read_arguments(self, plain: Any) -> dict[str, Any]:
-        """The arguments that were sent. Raises Refused."""
+        """Return the arguments in a received message. Raises Refused if they are invalid."""
         if not isinstance(plain, dict) or plain.keys() != self.parameters.keys():
             raise Refused(f"{self} takes {', '.join(self.parameters) or 'nothing'}", field="arguments")
         return {name: from_plain(kind, plain[name], field=name) for name, kind in self.parameters.items()}
 
     def read_result(self, plain: Any) -> Any:
-        """The result that was sent. Raises Refused."""
+        """Return the result in a received message. Raises Refused if it is invalid."""
         return None if self.result is type(None) else from_plain(self.result, plain, field="result")
 
 
 class CarriedAgent:
-    """Implements all parts of a `corral.core.ports.node.NodeAgent`: each call is carried elsewhere."""
+    """Implements all parts of a `corral.core.ports.node.NodeAgent` by passing each call to `carry`."""
 
     news: NodeNews
     launches: Launches
@@ -52,7 +52,7 @@ class CarriedAgent:
     host: HostAccess
 
     def __init__(self, carry: Callable[..., Any]) -> None:
-        """`carry(method, *arguments)` makes a call, also with named arguments, and returns its result."""
+        """`carry(method, *arguments)`, also with named arguments, makes a call and returns its result."""
         for part in CarriedAgent.__annotations__:
             setattr(self, part, _CarriedPart(part, carry))
 

@@ -20,7 +20,7 @@ Then = Callable[[CorralError | None], None]
 """Called once all devices of a launch are ready, or with the failure."""
 
 DriverOf = Callable[[Device, int], SharingDriver]
-"""Returns the driver for a job with this many milli-GPU of a device."""
+"""Returns the driver that shares a device with a job of this many milli-GPU."""
 
 
 class DeviceSetup:
@@ -36,16 +36,17 @@ class DeviceSetup:
         self._queues = WorkerQueues()
         self._lock = threading.Lock()
         self._tenants: dict[str, dict[str, DeviceUse]] = {}
-        """By launch, then by device."""
+        """The uses of devices by launch id, then by device UUID."""
 
     def close(self) -> None:
         """End the threads; devices stay as they are."""
         self._queues.close()
 
     def enter(self, launch: Launch, then: Then) -> None:
-        """Make the devices of a launch ready, then call `then`: at once if no program is needed.
+        """Make the devices of a launch ready, then call `then`. Without a slow driver, `then` is called before this
+        method returns.
 
-        A device that is gone, or whose driver does not take the newcomer, is a failure.
+        `then` gets a failure if a device is gone, or if its driver does not accept the launch.
         """
         failure: CorralError | None = self._refusal(launch.uses)
         if failure is None:
@@ -77,14 +78,16 @@ class DeviceSetup:
         countdown.done(_failure_of(partial(self._driver(use).prepare, use.device)))
 
     def environment(self, launch: Launch) -> dict[str, str]:
-        """Variables that the means of sharing adds for a launch. Raises Refused if a limit cannot be named."""
+        """Return the variables that the means of sharing add for a launch. Raises Refused if a limit cannot be
+        expressed.
+        """
         variables: dict[str, str] = {}
         for use in launch.uses:
             variables.update(self._driver(use).environment(use.device, use.newcomer))
         return variables
 
     def leave(self, launch_id: str) -> None:
-        """A launch is over: its devices without a tenant are released."""
+        """Record that a launch is over, and release its devices that have no other tenant."""
         with self._lock:
             uses = self._tenants.pop(launch_id, {})
             in_use = self._in_use()
@@ -109,7 +112,7 @@ class DeviceSetup:
                     self._release(device, self._driver_of(device, 0))
 
     def clients(self, means: Means) -> dict[str, tuple[Device, tuple[str, ...]]]:
-        """The devices that launches share by this means, each with their ids."""
+        """Return the devices that launches share by `means`, each with the ids of these launches, by device UUID."""
         found: dict[str, tuple[Device, tuple[str, ...]]] = {}
         with self._lock:
             for launch_id, uses in self._tenants.items():
@@ -119,7 +122,7 @@ class DeviceSetup:
         return found
 
     def allocated_milli(self) -> dict[str, int]:
-        """Milli-GPU that launches have of each device, by UUID."""
+        """Return the milli-GPU that launches have of each device, by UUID."""
         allocated: dict[str, int] = {}
         with self._lock:
             for uses in self._tenants.values():
@@ -143,7 +146,9 @@ class DeviceSetup:
 
 
 class _Countdown:
-    """Counts the devices of a launch that are being made ready; the last one calls `then`, with the first failure."""
+    """Counts the devices of a launch that are not ready yet. The last one calls `then`, with the first failure if there
+    was one.
+    """
 
     def __init__(self, count: int, then: Then) -> None:
         self._left = count
@@ -169,7 +174,7 @@ def _failure_of(step: Callable[[], None]) -> CorralError | None:
 
 
 WORKERS = 8
-"""The number of steps done at once, each on a thread that is started when first needed."""
+"""The most steps that run at once, each on a thread that starts when it is first needed."""
 
 _CLOSE_S = 5.0
 
@@ -187,7 +192,7 @@ class WorkerQueues:
         self._closing = False
 
     def put(self, key: str, step: _Step) -> None:
-        """Run a step after the earlier ones under this key. A CorralError that it raises is logged."""
+        """Run a step after earlier steps with the same key. A CorralError of the step is logged."""
         with self._lock:
             begins = key not in self._waiting
             self._waiting.setdefault(key, deque()).append(step)
@@ -197,7 +202,7 @@ class WorkerQueues:
                     self._add_worker()
 
     def close(self) -> None:
-        """Begin no more steps, and wait a while for running ones; the next agent finds the rest."""
+        """Begin no more steps, and wait some seconds for running steps. The next agent finds the remaining work."""
         self._closing = True
         deadline = time.monotonic() + _CLOSE_S
         for _ in self._threads:

@@ -28,12 +28,13 @@ def find_host_engine(
     mock: Path | None,
     allocations: Mapping[str, Iterable[str]],
 ) -> NodeEngine:
-    """This host, with its devices or those of a mock file, or the nodes of that file. Raises Refused for a bad file.
+    """Return the engine: this host with its own devices or those of a mock file, or the nodes of a mock cluster. Raises
+    Refused for an invalid file.
 
-    `allocations` are the ids of those that the ledger has on each node.
+    `allocations` are the ids of the allocations that the ledger has on each node.
     """
     if mock is not None and read_mock_cluster(mock).named:
-        # A server of one host needs no code that spawns agents and speaks to them.
+        # This module is imported late: a server of one host spawns no agents and needs no code for that.
         from corral.host.node.mock.mock_nodes import MockNodes
 
         return MockNodes(home, mock, _containers(settings))
@@ -82,15 +83,15 @@ class _ThisHost:
         return {host_node().name if found is None else found.name: self._node}
 
     def on_record(self) -> tuple[str, ...]:
-        """None: its home is the server's."""
+        """Return (): the home of this node is the server's."""
         return ()
 
     def at_work(self) -> tuple[str, ...]:
-        """None: its home is the server's."""
+        """Return (): the home of this node is the server's."""
         return ()
 
     def departed(self, node: str) -> NodeAgent | None:
-        """It never leaves."""
+        """Return None: this node never leaves."""
         return None
 
     def attend(self, jobs: PodJobs) -> None:

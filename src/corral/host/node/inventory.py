@@ -37,7 +37,9 @@ class Inventory:
     name: str | None
 
     def of(self, found: Node) -> Node:
-        """The node with its name, the means of its devices, and their slices as devices; refusals are logged."""
+        """Return the node with its name, the means of its devices, and their slices as devices. Refusals of means are
+        logged.
+        """
         arrangement = Arrangement(
             self.settings.sharing, self.settings.vgpu, one_user=self.drivers.one_user, unfit=self.drivers.unfit
         )

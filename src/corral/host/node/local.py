@@ -84,14 +84,14 @@ class LocalNode:
         labels = dict(settings.labels)
         source = discover(clock, mock=mock, allocated=devices.allocated_milli, labels=labels, node=name)
         self.source = source.name
-        """The name of the devices' reader: nvml, nvidia-smi or mock."""
+        """The name of the reader of devices: nvml, nvidia-smi or mock."""
         paths = {"CORRAL_HOME": str(server_home or home.root)}
         mapping = JobMapping(_mapping_directory(settings, mock, name))
         setup = LaunchSetup(devices, unknown, files, mapping, cleaner, home.scratch_of, paths)
-        # After all that may be refused, because it starts a process.
+        # This comes after all steps that may be refused, because it starts a process.
         heard = HeardLaunches(news.launch_changed)
         notifications = NotificationRunner(home, self.logs.tell, {**paths})
-        # An event of a runner concerns the launch whose container it looks after.
+        # An event of a runner concerns the launch whose container it serves.
         listener = notifications.beside(lambda launch_id: heard.add(launch_id.removeprefix(CONTAINER)))
         processes = _started(home, settings, clock, listener)
         watched = WatchRuntime(self._processes, clock, heard.add, kill_grace_s=settings.kill_grace_s)
@@ -166,7 +166,7 @@ class LocalNode:
                 self.logs.note(job_of(launch_id), member_of(launch_id)[1], reason)
 
     def power_off(self) -> None:
-        """Kill all processes here without a report of their end, as a mock host does that disappears."""
+        """Kill all processes here without reporting their end, as if the mock host lost its power."""
         kill_all(self._runtimes, self._processes.alive)
 
 
@@ -187,7 +187,9 @@ def _origins(launches: NodeLaunches, processes: HostProcesses, drivers: HostDriv
 
 
 def _clients(launches: NodeLaunches, devices: DeviceSetup) -> dict[str, tuple[Device, tuple[str, ...]]]:
-    """Return the devices on which launches run that meet in a daemon, with these launches."""
+    """Return the devices whose running launches share an MPS daemon, each with the ids of these launches, by device
+    UUID.
+    """
     found = {
         uuid: (device, tuple(one for one in there if launches.report(one).phase is LaunchPhase.RUNNING))
         for uuid, (device, there) in devices.clients(Means.MPS).items()

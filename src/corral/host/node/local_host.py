@@ -1,4 +1,4 @@
-"""This machine itself, beside the launches on it."""
+"""This machine, apart from the launches on it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from corral.wire import to_plain
 
 @dataclass(frozen=True, slots=True)
 class LocalHost:
-    """Implements `corral.core.ports.node.HostAccess`. `mig_changes` lets administrators change slices."""
+    """Implements `corral.core.ports.node.HostAccess`. `mig_changes` says whether administrators may change slices."""
 
     processes: HostProcesses
     inspector: HostFileInspector

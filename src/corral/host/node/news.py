@@ -1,4 +1,4 @@
-"""Changes of a node, kept until they are read: long polls wait here for new ones."""
+"""Changes of a node, stored until they are read. Long polls wait here for new changes."""
 
 import threading
 import uuid as uuids
@@ -10,7 +10,7 @@ from corral.core.ports.node import News, ServiceLost
 
 
 class NewsBuffer:
-    """Collects changes from any thread, and gives them to one reader, which may ask for the same changes twice.
+    """Collects changes from any thread for one reader, which may read the same changes twice.
 
     Every change has a number. Launches and services are kept until the reader names a later number. Of the inventory
     and of each device's samples, the newest is always kept.
@@ -28,11 +28,11 @@ class NewsBuffer:
         self._services_lost: dict[ServiceLost, int] = {}
 
     def inventory(self) -> Node | None:
-        """The last reported inventory; None before the first look."""
+        """The last reported inventory, None before the first sample."""
         return None if self._node is None else self._node[1]
 
     def sampled(self, node: Node | None, samples: Sequence[DeviceSample]) -> None:
-        """A `corral.host.telemetry.sampler.Listener`: the inventory, None if it is as before, and new samples."""
+        """Add the inventory (None: unchanged) and new samples. Implements `corral.host.telemetry.sampler.Listener`."""
         with self._changed:
             self._sequence += 1
             if node is not None:
@@ -43,21 +43,21 @@ class NewsBuffer:
             self._changed.notify_all()
 
     def launch_changed(self, launch_id: str) -> None:
-        """The report of this launch is new."""
+        """Record that this launch has a new report."""
         with self._changed:
             self._sequence += 1
             self._launches[launch_id] = self._sequence
             self._changed.notify_all()
 
     def service_lost(self, lost: ServiceLost) -> None:
-        """The sharing service of a device has died."""
+        """Record that the sharing service of a device has died."""
         with self._changed:
             self._sequence += 1
             self._services_lost[lost] = self._sequence
             self._changed.notify_all()
 
     def since(self, after: int, timeout_s: float) -> News:
-        """Everything newer than this number; waits for something to come until the time is up."""
+        """Return all changes with a number above `after`. If there are none, wait for one until the time is up."""
         with self._changed:
             self._launches = {launch: number for launch, number in self._launches.items() if number > after}
             self._services_lost = {lost: number for lost, number in self._services_lost.items() if number > after}
@@ -74,7 +74,7 @@ class NewsBuffer:
             )
 
     def close(self) -> None:
-        """Release waiting callers."""
+        """Release waiting readers."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

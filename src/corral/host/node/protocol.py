@@ -22,7 +22,7 @@ VERSION = 2
 GREETING = "corral-agent"
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-"""Thousands of launches with their environments."""
+"""The most bytes of a frame: enough for thousands of launches with their environments."""
 
 _LENGTH = struct.Struct(">I")
 _READ_BYTES = 256 * 1024
@@ -49,7 +49,7 @@ def plain_error(error: CorralError) -> dict[str, Any]:
 
 
 def error_of(answer: Mapping[str, Any]) -> CorralError | None:
-    """Return the error in an answer, or None."""
+    """Return the error in an answer, None if the answer is a result."""
     if "error" not in answer:
         return None
     kind, message, field = (
@@ -70,7 +70,7 @@ def send(connection: socket.socket, message: Mapping[str, Any], until: float | N
 
 
 def receive(connection: socket.socket, until: float | None = None) -> dict[str, Any]:
-    """The next frame. Raises Closed, BadFrame, OSError, and TimeoutError at `until` (time.monotonic)."""
+    """Return the next frame. Raises Closed, BadFrame, OSError, and TimeoutError at `until` (time.monotonic)."""
     header = _read(connection, _LENGTH.size, until, may_end=True)
     (length,) = _LENGTH.unpack(header)
     if length > MAX_FRAME_BYTES:
@@ -85,7 +85,7 @@ def receive(connection: socket.socket, until: float | None = None) -> dict[str, 
 
 
 def _read(connection: socket.socket, length: int, until: float | None, *, may_end: bool = False) -> bytes:
-    # It grows as bytes come: an announced length alone takes no memory.
+    # The buffer grows with the received bytes: an announced length alone takes no memory.
     data = bytearray()
     while len(data) < length:
         connection.settimeout(_left_s(until))

@@ -1,4 +1,4 @@
-"""A node agent in a process of its own, spoken to over its Unix socket."""
+"""A node agent in a process of its own, called over its Unix socket."""
 
 import socket
 import threading
@@ -19,17 +19,19 @@ PATIENCE_S = 10.0
 
 TAKES_S = {
     "launches.ready": REFRESH_TIMEOUT_S,
-    # It looks at everything that jobs have left.
+    # Reconciliation examines everything that jobs have left.
     "launches.reconcile": 30.0,
     "executions.begin": ANSWER_WITHIN_S,
     "host.inspect": INSPECTION_S,
     # A vendor's tool is run twice, each time for a minute at most.
     "host.change_slices": 120.0,
 }
-"""The time that a call itself may take; any other is answered at once, but for a question for news."""
+"""The seconds that each of these calls may take. Other calls are answered at once, except the call for news, which
+waits.
+"""
 
 _MOST_IDLE = 4
-"""The most connections kept for later calls."""
+"""The most idle connections that are kept for later calls."""
 
 
 class RemoteNode(CarriedAgent):
@@ -75,14 +77,16 @@ class RemoteNode(CarriedAgent):
             raise BackendFailed(f"the agent at {self._path} answered {method} in an unknown way: {refused}") from None
 
     def _answer(self, message: dict[str, Any], until: float) -> dict[str, Any]:
-        """Raises OSError, TimeoutError, Closed, BadFrame; NodeUnreachable for an agent of another version."""
+        """Send a call and return its answer. Raises OSError, TimeoutError, Closed, BadFrame, and NodeUnreachable for an
+        agent of another version.
+        """
         with self._lock:
             kept = self._idle.pop() if self._idle else None
         if kept is not None:
             try:
                 return self._exchange(kept, message, until)
             except (ConnectionError, Closed):
-                # Its agent has ended since the last call; another may have come. Every call may be repeated.
+                # The agent has ended since the last call, and another may have replaced it. Every call may be repeated.
                 self._drop_idle()
         return self._exchange(self._connect(until), message, until)
 
@@ -91,7 +95,7 @@ class RemoteNode(CarriedAgent):
             send(connection, message, until)
             answer = receive(connection, until)
         except BaseException:
-            # A late answer on it would be taken for that of the next call.
+            # A late answer on this connection would be taken for the answer to the next call.
             connection.close()
             raise
         with self._lock:

@@ -1,4 +1,4 @@
-"""Whether there is room on disk for what a launch writes, found out by writing."""
+"""Finds out by writing whether the disk has room for the files of a launch."""
 
 import errno
 import os
@@ -8,26 +8,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _ROOM_BYTES = 64 * 1024
-"""What a launch takes with an environment of usual size: the launch, its claim and end, and the beginning of a log."""
+"""The bytes that a launch with a usual environment writes: the launch, its claim and end, and the beginning of
+a log.
+"""
 
 
 _AMPLE_BYTES = 64 * 1024 * 1024
 _AMPLE_FILES = 1000
 _TRIED_FOR_S = 1.0
-"""A quota shows in no figure, so even where there is ample room it is tried so often."""
+"""The interval of writing tests although there is ample free space: a quota is not visible in the amount of
+free space.
+"""
 
 
 class Disks:
-    """The file systems that these directories are on. For one thread."""
+    """The file systems of some directories. For one thread."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = tuple(directories)
         self._well_until = float("-inf")
 
     def trouble(self) -> str | None:
-        """Why something cannot be written, and what to do; None when all can. One that is gone is no trouble.
+        """Return why a directory cannot be written and what to do; None if all can be written. A missing directory is
+        ignored.
 
-        Where it could be a moment ago and there is ample room, it is not tried again: that takes a millisecond.
+        A successful test is valid for a moment while there is ample free space, because a test takes a millisecond.
         """
         now = time.monotonic()
         if now < self._well_until and all(map(_has_ample_room, self._directories)):
@@ -57,7 +62,7 @@ def _has_ample_room(directory: Path) -> bool:
     except OSError:
         return False
     free_bytes = status.f_bavail * status.f_frsize
-    # A file system without a fixed number of files tells 0 of 0.
+    # A file system without a fixed number of files reports 0 free of 0.
     files = status.f_files == 0 or status.f_favail > _AMPLE_FILES
     return free_bytes > _AMPLE_BYTES and files and not status.f_flag & os.ST_RDONLY
 
@@ -74,12 +79,12 @@ def _try_writing(path: str) -> None:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether it is the file system that takes no more, whatever the file."""
+    """Return whether the file system accepts no more data for any file."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def explained(directory: Path, error: OSError) -> str:
-    """What is wrong with the file system of a directory, for a person who can do something about it."""
+    """Return what is wrong with the file system of a directory and how to correct it, for a person."""
     match error.errno:
         case errno.ENOSPC if _out_of_inodes(directory):
             return f"the disk that {directory} is on has no inodes left; remove files there, many small ones best"

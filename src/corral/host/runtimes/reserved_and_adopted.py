@@ -1,7 +1,7 @@
 """Holds devices for something that Corral did not start: a person's session, or a process that ran already.
 
-Nothing is launched. A watch lasts as long as its owner does, or until its time is up. State is in memory only:
-the ledger has the owner's identity, and the dispatcher hands every live launch over again after a boot.
+Nothing is launched. A watch lasts as long as its owner's process lives, or until its time limit. State is in memory
+only: the ledger has the owner's identity, and after a restart the dispatcher passes every live launch again.
 """
 
 import contextlib
@@ -24,7 +24,9 @@ from corral.pidfd import exit_status, send_if
 
 LOOK_AGAIN_S = 0.05
 REAPED_WITHIN_S = 1.0
-"""The kernel tells how a process ended once its parent has reaped it; a parent that takes longer is not waited for."""
+"""The time limit for the parent of an ended process to reap it. Only then does the kernel report how the
+process ended.
+"""
 
 END_NOT_KNOWN = "it ended; this kernel does not report how processes end that Corral did not start"
 
@@ -42,7 +44,7 @@ class _Watch:
 
 
 class WatchRuntime:
-    """Watches owners by pidfd, on one thread. `on_event(launch_id)` is called when one starts or ends."""
+    """Watches owners by pidfd, on one thread. `on_event(launch_id)` is called when a watch starts or ends."""
 
     def __init__(
         self, processes: Processes, clock: Clock, on_event: Callable[[str], None], *, kill_grace_s: float
@@ -60,7 +62,7 @@ class WatchRuntime:
         self._thread.start()
 
     def launch(self, launch: Launch) -> None:
-        """Begin to watch; known ones are left as they are."""
+        """Begin to watch the owner of a launch. Does nothing if the launch is known already."""
         job = launch.job
         with self._lock:
             if launch.id in self._watches or launch.id in self._over:
@@ -77,7 +79,7 @@ class WatchRuntime:
         self._on_event(launch.id)
 
     def stop(self, launch_id: str) -> None:
-        """A reservation ends at once; an adopted process gets SIGTERM, and SIGKILL after the grace."""
+        """End a reservation at once. An adopted process gets SIGTERM, and SIGKILL after the grace."""
         with self._lock:
             watch = self._watches.get(launch_id)
             if watch is not None:
@@ -86,7 +88,7 @@ class WatchRuntime:
         self._on_event(launch_id)
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Watch no longer than this, counted from the start of the watch."""
+        """Replace the time limit of a watch. The limit counts from the start of the job."""
         with self._lock:
             watch = self._watches.get(launch_id)
             if watch is not None:
@@ -94,7 +96,7 @@ class WatchRuntime:
         self._wake()
 
     def report(self, launch_id: str) -> LaunchReport:
-        """Running while the owner lives, EXITED afterwards."""
+        """Return the report: RUNNING while the owner lives, EXITED afterwards."""
         with self._lock:
             watch = self._watches.get(launch_id)
             if watch is not None:
@@ -102,7 +104,7 @@ class WatchRuntime:
             return self._over.get(launch_id, LaunchReport(launch_id, LaunchPhase.UNKNOWN))
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """Never watch this. False when it is watched already, or was."""
+        """Make sure that this launch is never watched. Return False if it is watched now, or if it `ran`."""
         with self._lock:
             if launch_id in self._watches:
                 return False
@@ -111,17 +113,17 @@ class WatchRuntime:
             return not ran
 
     def launches(self) -> tuple[str, ...]:
-        """What is watched, and what ended and nobody has asked to forget."""
+        """Return the ids of watched launches, and of ended ones that were not forgotten."""
         with self._lock:
             return tuple(sorted({*self._watches, *self._over}))
 
     def forget(self, launch_id: str) -> None:
-        """Drop the record of an ended watch."""
+        """Remove the record of an ended watch."""
         with self._lock:
             self._over.pop(launch_id, None)
 
     def pids(self, launch_id: str) -> frozenset[int]:
-        """An adopted process and its descendants. A reservation's are those of its owner's whole session."""
+        """Return the pids of the owner's process and of its descendants."""
         with self._lock:
             watch = self._watches.get(launch_id)
         if watch is None or watch.job.spec.owner is None or not self._processes.alive(watch.job.spec.owner):
@@ -129,14 +131,17 @@ class WatchRuntime:
         return self._processes.family(watch.job.spec.owner.pid)
 
     def main_pids(self, launch_id: str) -> frozenset[int]:
-        """The process that was adopted, or that a reservation ends with."""
+        """Return the pid of the owner: the adopted process, or the process with whose end a reservation ends."""
         with self._lock:
             watch = self._watches.get(launch_id)
         owner = None if watch is None else watch.job.spec.owner
         return frozenset() if owner is None or not self._processes.alive(owner) else frozenset([owner.pid])
 
     def lineage(self, launch_id: str) -> Lineage:
-        """All that descends from the owner, which for a reservation must be the user's: anybody can name a process."""
+        """Return the owner as the root of the launch's processes.
+
+        The owner of a reservation counts only if it belongs to the job's user, because anybody can name a process.
+        """
         with self._lock:
             watch = self._watches.get(launch_id)
         if watch is None or watch.job.spec.owner is None:
@@ -149,7 +154,7 @@ class WatchRuntime:
         raise Refused("Corral runs no command in a process that it has not started")
 
     def close(self) -> None:
-        """Stop watching; nobody is ended."""
+        """Stop watching. No owner's process is ended."""
         self._closing = True
         self._wake()
         self._thread.join(timeout=5)
@@ -158,13 +163,15 @@ class WatchRuntime:
                 self._close_pidfd(watch)
 
     def _deadline(self, started_at: float, limit_s: float | None) -> float | None:
-        """When the time is up, by the monotonic clock."""
+        """Return the time of the limit by the monotonic clock, None without a limit."""
         if limit_s is None:
             return None
         return self._clock.monotonic() + max(0.0, started_at + limit_s - self._clock.now())
 
     def _open(self, job: Job) -> int | None:
-        """A pidfd of the owner, None when it is gone. Checked after opening, so that it cannot be a later process's."""
+        """Return a pidfd of the owner, None if it is gone. The identity is checked after opening, so it cannot be a
+        later process.
+        """
         owner = job.spec.owner
         if owner is None:
             return None
@@ -191,7 +198,7 @@ class WatchRuntime:
             self._signal(watch, signal.SIGTERM)
 
     def _end_when_asked(self, launch_id: str, watch: _Watch, now: float) -> None:
-        """The owner is gone: end the watch once it is known how, or once that has been waited for long enough."""
+        """End a watch whose owner is gone, once the kernel reports how it ended, or after REAPED_WITHIN_S."""
         assert watch.pidfd is not None
         assert watch.gone_at is not None
         status = None if watch.job.spec.kind is JobKind.RESERVE else exit_status(watch.pidfd)
@@ -206,7 +213,11 @@ class WatchRuntime:
     def _ended(
         self, launch_id: str, job: Job, started_at: float, ending: Phase | None, status: int | None
     ) -> LaunchReport:
-        """How it ended: a reservation well, whichever way; an adopted process as the kernel says, else it is lost."""
+        """Return the final report.
+
+        A reservation succeeds, whatever ended it, unless it was cancelled. An adopted process ends as the kernel
+        reports; without such a report it is lost.
+        """
         report = LaunchReport(launch_id, LaunchPhase.EXITED, started_at=started_at, ended_at=self._clock.now())
         if job.spec.kind is JobKind.RESERVE:
             reason = {None: "the session that held it ended", Phase.TIMED_OUT: "its time was up"}.get(ending)
@@ -264,7 +275,9 @@ class WatchRuntime:
         return max(0.0, min(moments) - self._clock.monotonic()) if moments else None
 
     def _advance(self, gone: set[str]) -> list[str]:
-        """End what is over, and press on with what is being stopped. Returns what ended."""
+        """End watches whose owner is gone or whose time is up, and kill processes that outlive their stop. Return the
+        ids of ended watches.
+        """
         now = self._clock.monotonic()
         changed = []
         for launch_id, watch in sorted(self._watches.items()):
@@ -283,8 +296,8 @@ class WatchRuntime:
         return changed
 
     def _signal(self, watch: _Watch, number: signal.Signals) -> None:
-        """Signal what is left of the family as it was when the stop began."""
+        """Signal those processes that were the owner's family when the stop began and still live."""
         for member in watch.family:
-            # Without a descriptor left: it is signalled on the next round.
+            # If no descriptor is left, the process is signalled in the next round.
             with contextlib.suppress(OSError):
                 send_if(member.pid, number, partial(self._processes.alive, member))

@@ -1,4 +1,4 @@
-"""Simulated work: nothing is executed. For simulations through the real control loop, and for tests of it."""
+"""Simulated work: nothing is executed. Simulations use it with the real control loop, and so do tests of that loop."""
 
 import threading
 from collections.abc import Callable
@@ -21,10 +21,10 @@ class SimulatedRuntime:
         self.ran: list[str] = []
         """Job ids in the order in which they began to run; one that ran twice is in it twice."""
         self.time_limits: dict[str, float] = {}
-        """The limits that launches were given after they had begun."""
+        """Time limits that were set after the start of a launch, by launch id."""
 
     def launch(self, launch: Launch) -> None:
-        """The work runs at once, unless the launch is known already."""
+        """Run the work at once. Does nothing if the launch is known already."""
         with self._lock:
             if launch.id in self._reports:
                 return
@@ -33,22 +33,24 @@ class SimulatedRuntime:
         self.on_event(launch.id)
 
     def finish(self, launch_id: str, exit_code: int = 0) -> None:
-        """The work ends by itself; nothing when it has ended already."""
+        """End the work by itself with this exit code. Does nothing if it has ended already."""
         self._end(launch_id, Phase.SUCCEEDED if exit_code == 0 else Phase.FAILED, exit_code)
 
     def stop(self, launch_id: str) -> None:
-        """The work ends on SIGTERM."""
+        """End the work as if by SIGTERM."""
         self._end(launch_id, Phase.CANCELLED, 143)
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """The work ends if it has run longer; later nothing keeps the limit."""
+        """End the work if it has run longer than this limit. Otherwise the limit is only recorded, and never enforced
+        later.
+        """
         report = self.report(launch_id)
         if report.started_at is not None and self._clock.now() - report.started_at >= time_limit_s:
             self._end(launch_id, Phase.TIMED_OUT, 143)
         self.time_limits[launch_id] = time_limit_s
 
     def die(self, launch_id: str) -> None:
-        """The work is gone, and nobody can say how it ended."""
+        """Let the work disappear without a report of how it ended."""
         with self._lock:
             self._reports[launch_id] = LaunchReport(launch_id, LaunchPhase.DEAD)
         self.on_event(launch_id)
@@ -70,41 +72,41 @@ class SimulatedRuntime:
         self.on_event(launch_id)
 
     def report(self, launch_id: str) -> LaunchReport:
-        """Running, ended, or unknown."""
+        """Return the report of the launch: running, ended, or unknown."""
         with self._lock:
             return self._reports.get(launch_id, LaunchReport(launch_id, LaunchPhase.UNKNOWN))
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """Make sure that this launch never runs. False when it runs or ran."""
+        """Make sure that this launch never runs. Return False if it runs or ran."""
         phase = LaunchPhase.DEAD if ran else LaunchPhase.DECLARED_LOST
         with self._lock:
             known = self._reports.setdefault(launch_id, LaunchReport(launch_id, phase))
             return known.phase is LaunchPhase.DECLARED_LOST
 
     def launches(self) -> tuple[str, ...]:
-        """Launches not forgotten."""
+        """Return the ids of the launches that were not forgotten."""
         with self._lock:
             return tuple(sorted(self._reports))
 
     def forget(self, launch_id: str) -> None:
-        """Drop a launch that ended."""
+        """Remove the record of an ended launch."""
         with self._lock:
             self._reports.pop(launch_id, None)
 
     def pids(self, launch_id: str) -> frozenset[int]:
-        """Nothing really runs."""
+        """Return no pids, because nothing is executed."""
         return frozenset()
 
     def main_pids(self, launch_id: str) -> frozenset[int]:
-        """Nothing really runs."""
+        """Return no pids, because nothing is executed."""
         return frozenset()
 
     def lineage(self, launch_id: str) -> Lineage:
-        """Nothing really runs."""
+        """Return an empty lineage, because nothing is executed."""
         return Lineage()
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
         raise Refused("work that only seems to run takes no command")
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: the runtime holds nothing open."""

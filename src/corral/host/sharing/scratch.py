@@ -30,7 +30,7 @@ _MOST_BYTES = 1024 * 1024
 _INFO_BYTES = 1024
 _MOST_WORDS = 1000
 _KERNEL = re.compile(r"\d+(_\d+)?")
-"""The directories that Corral made are named by their jobs' ids."""
+"""The names of directories that Corral created: the ids of jobs."""
 _ASIDE = re.compile(r"\.\d+(_\d+)?\.\d+")
 
 
@@ -214,7 +214,7 @@ def _emptied(home: int) -> None:
 
 
 def _removed_own(home: int) -> bool:
-    """Remove the directories in it that this process made for resource files. Return whether there was one.
+    """Remove the directories in `home` that this process made for resource files. Return whether there was one.
 
     Their owner may have renamed them, but cannot remove them. No other directory of root can be here, because moving a
     directory requires write permission for it. Only the files of a `config`, and directories that are then empty, are
@@ -310,7 +310,7 @@ def _read(config: int, *, mounts: bool) -> str | BadText:
 
 
 _LIMIT_S = 120.0
-"""The time limit of each command in seconds. The next server removes the rest."""
+"""The time limit of each command in seconds. The next server removes what is left."""
 _ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")
 _REMOVE = ("nice", "find", ".", "-xdev", "-mindepth", "1", "-delete")
 _OPEN_UP = ("nice", "chmod", "-R", "u+rwX", ".")

@@ -21,7 +21,7 @@ _MAX_ANCESTORS = 1024
 """The most ancestors that are followed. Only a process that hides something has more."""
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 _OF_USERS = "user.slice"
-"""Below it users may create cgroups, and name them like the container of another user."""
+"""The cgroup below which users may create cgroups, and name them like the container of another user."""
 
 NameContainer = Callable[[str], ContainerOfOthers | None]
 """Returns the name of a container by its id, None if it is not known yet. Never waits."""

@@ -11,6 +11,7 @@ from corral.core.model.devices.device import (
     DeviceProcess,
     DeviceSample,
     HoldingPod,
+    LastUse,
 )
 from corral.vendors.registry import vendor_named
 
@@ -67,10 +68,12 @@ def judge(
         strangers_since=_strangers_since(strangers, sample.pod, was, sample.taken_at),
         stale=stale,
         lendable=sample.pod is None and (settings.accept_in_use or (settings.lend_stale and stale)),
-        # Corral cannot choose which of a cluster's devices a pod gets, so the readings of one device decide nothing.
+        # Corral cannot choose which of a cluster's devices a pod gets, so the readings of one device decide nothing
+        # about it. Those of all devices of a node rank the node.
         memory_free_mib=None if sample.counted else sample.memory_free_mib,
         utilization_pct=None if sample.counted else sample.utilization_pct,
         pod=sample.pod,
+        use=_use_of(sample) if sample.counted else None,
     )
     return Standing(condition, unused_since_s)
 
@@ -80,9 +83,24 @@ def is_news(before: DeviceCondition | None, after: DeviceCondition, memory_mib: 
     if before is None or _gist(before) != _gist(after):
         return True
     step_mib = round(_MEMORY_STEP * (memory_mib or 0))
+    if _uses_differ(before.use, after.use):
+        return True
     return _differ(before.utilization_pct, after.utilization_pct, _UTILIZATION_STEP_PCT) or _differ(
         before.memory_free_mib, after.memory_free_mib, step_mib
     )
+
+
+def _use_of(sample: DeviceSample) -> LastUse | None:
+    """Return the use of the device; None if its source does not give all of it."""
+    if sample.utilization_pct is None or sample.memory_used_mib is None or not sample.memory_total_mib:
+        return None
+    return LastUse(sample.utilization_pct, 100.0 * sample.memory_used_mib / sample.memory_total_mib)
+
+
+def _uses_differ(before: LastUse | None, after: LastUse | None) -> bool:
+    if before is None or after is None:
+        return before is not after
+    return any(abs(new - old) > _UTILIZATION_STEP_PCT for old, new in zip(before, after, strict=True))
 
 
 def _unreadable(device: Device, sample: DeviceSample) -> str | None:

@@ -123,14 +123,14 @@ class Hub:
         return found
 
     def readings(self) -> dict[str, DeviceSample]:
-        """As `latest`, only for devices with readings: the others have no history."""
+        """Return the samples in `latest` of devices with readings. Other devices have no history."""
         found: dict[str, DeviceSample] = {}
         for line in self._all():
             found.update(line.node.readings())
         return found
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[Observation, ...]:
-        """Return the conditions by requested samples; a device that no node has is unreadable."""
+        """Return the conditions of devices by these samples. A device that no node has is unreadable."""
         found: dict[str, Observation] = {}
         by_line: dict[_Line, list[DeviceSample]] = {}
         for sample in samples:
@@ -146,7 +146,7 @@ class Hub:
         )
 
     def readmit(self, node: str, visit: int) -> None:
-        """Let jobs start on the node: it was reconciled since it connected with this number."""
+        """Let jobs start on the node, which was reconciled during the connection with this number."""
         line = self._line_of(node)
         if line is not None:
             line.node.readmit(visit)
@@ -195,7 +195,7 @@ class _Line:
     """Asks one agent for news. After `start` it does so in a loop on a thread."""
 
     def __init__(self, node: WatchedNode, news: NodeNews | None, closing: threading.Event, *, poll_s: float) -> None:
-        """`closing` is the hub's; `closed` ends only this line. Without `news` it is never asked."""
+        """`closing` is the hub's event; `closed` ends only this line. Without `news` the agent is never asked."""
         self.node = node
         self.heard = False
         self.closed = False
@@ -206,7 +206,7 @@ class _Line:
         self._epoch = ""
 
     def start(self, listener: NodeListener) -> None:
-        """Begin to ask."""
+        """Start the thread."""
         name = f"news-{self.node.name}"
         threading.Thread(target=self._listen, args=(listener,), name=name, daemon=True).start()
 
@@ -233,7 +233,7 @@ class _Line:
             listener.on_services_lost(self.node.name, news.services_lost)
 
     def came(self, listener: NodeListener, visit: int | None) -> None:
-        """Record that the node was heard. `visit` is the number of its new connection, None if it was connected
+        """Record that the node has answered. `visit` is the number of its new connection, None if it was connected
         before.
         """
         self.heard = True
@@ -269,7 +269,7 @@ class _FeedLine:
         self._poll_s = poll_s
 
     def start(self, listener: NodeListener) -> None:
-        """Begin to ask."""
+        """Start the thread."""
         threading.Thread(target=self._listen, args=(listener,), name="news-feed", daemon=True).start()
 
     def _listen(self, listener: NodeListener) -> None:

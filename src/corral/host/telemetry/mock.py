@@ -134,7 +134,7 @@ def _sample(mock: MockDevice, now: float, allocated_milli: int) -> DeviceSample:
 
 
 def _sample_slice(mock: MockDevice, part: Partition, now: float) -> DeviceSample:
-    """Return the sample of an unused slice: a file describes only the readings of the whole device."""
+    """Return the sample of a slice without jobs: a file describes only the readings of the whole device."""
     if mock.lost:
         return DeviceSample(part.uuid, now, fault="the device it is cut from is lost: it has fallen off the bus")
     return DeviceSample(

@@ -102,12 +102,12 @@ class ChangingMockFile:
         self._stamp: Stamp | None = None
 
     def read(self) -> MockCluster:
-        """Return the nodes that it describes now."""
+        """Return the nodes that the file describes now."""
         self._stamp = _stamp_of(self.path)
         return read_mock_cluster(self.path)
 
     def read_if_changed(self) -> MockCluster | None:
-        """Return the nodes that it describes, None if it is unchanged since the last read."""
+        """Return the nodes that the file describes, None if the file is unchanged since the last read."""
         return None if _stamp_of(self.path) == self._stamp else self.read()
 
 

@@ -96,7 +96,7 @@ def read_box(top: Table, host: Table, known: dict[str, str]) -> MockBox:
 
 
 def _vendor_of(top: Table) -> Vendor:
-    """Return the vendor of devices that name none, by the slot of the file."""
+    """Return the vendor of devices without a vendor of their own, by the `slot_name` of the file."""
     slot = top.get("slot_name", vendor_named(FIRST_VENDOR).mock.slot, a_string, "a string")
     return next((vendor for vendor in vendors().values() if vendor.mock.slot == slot), vendor_named(FIRST_VENDOR))
 

@@ -93,7 +93,9 @@ class _Standings:
         return news
 
     def tell_again(self, uuid: str) -> None:
-        """Report this device again with the next news: another part has its condition and may report it later."""
+        """Report the device's condition again with the next changes: the caller has this condition and may report it
+        later.
+        """
         self._reported.pop(uuid, None)
 
 
@@ -143,7 +145,7 @@ class WatchedNode:
         self._silent_alone = True
 
     def expect(self) -> None:
-        """Report to the ledger that the node is expected and has not been heard yet."""
+        """Report to the ledger that the node is expected and has not answered yet."""
         with self._lock:
             self._tell([SilenceObserved(self.name, self._silence)])
 
@@ -235,7 +237,7 @@ class WatchedNode:
                 self._tell([SilenceObserved(self.name, None)])
 
     def has(self, uuid: str) -> bool:
-        """Return whether it has a device of this UUID."""
+        """Return whether the node has a device of this UUID."""
         return uuid in self._standings.devices
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[ConditionObserved, ...]:
@@ -257,7 +259,7 @@ class WatchedNode:
             return dict(self._standings.samples) if answers else {}
 
     def readings(self) -> dict[str, DeviceSample]:
-        """As `samples`, only for devices with readings."""
+        """Return the samples in `samples` of devices with readings."""
         with self._lock:
             if not self._standings.metered:
                 return {}

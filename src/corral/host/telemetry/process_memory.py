@@ -18,7 +18,9 @@ are read.
 """
 _COMMAND_CHARS = 256
 _MOST_BYTES = 8 << 20
-"""More than the kernel allows for command and environment. A process may set their addresses to any memory."""
+"""The most bytes read, which is more than the kernel allows for command and environment. A process may set the
+addresses of both to any memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)

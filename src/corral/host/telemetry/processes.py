@@ -18,7 +18,7 @@ class Stat(NamedTuple):
 
     @property
     def dead(self) -> bool:
-        """Whether only its entry is left: a zombie runs nothing and holds nothing."""
+        """Whether only the process's entry is left: a zombie runs nothing and holds nothing."""
         return self.state in ("Z", "X")
 
 

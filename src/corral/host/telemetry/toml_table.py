@@ -67,7 +67,7 @@ class Table:
             raise self.refuse(key, f"{key} must be {expected}, not {value!r:.60}") from None
 
     def get(self, key: str, default: T, check: Callable[[Any], T], expected: str) -> T:
-        """As `need`, with a default for a missing key."""
+        """Return the checked value of `key` as `need` does, or `default` if the key is missing."""
         return self.need(key, check, expected) if key in self.data else default
 
     def tables(self, key: str) -> tuple["Table", ...]:

@@ -22,18 +22,23 @@ _OF_ONE_LEDGER = (
     "cluster-tag",
     "clock.json",
 )
-"""The ledger first: while any of the rest is there nothing begins in its place by itself."""
+"""The files and directories of one ledger, in the order in which they are moved. The ledger is first: if the move is
+interrupted, the rest keeps a new ledger from beginning.
+"""
 
 _UNFINISHED = "earlier-unfinished"
-"""Where all of it is moved, until it has been: a ledger and its log are of use only together."""
+"""The directory into which all of them are moved, until the move is complete: a ledger and its log are only usable
+together.
+"""
 
 _MOST_LISTED = 8
 
 
 def refuse_without_ledger(home: Home) -> None:
-    """For a home whose ledger is missing or empty. Raises Conflict where there was one before.
+    """Raise Conflict if the home has traces of an earlier ledger. Call it for a home whose ledger is missing or empty.
 
-    A server makes none of this before its ledger is on disk, so one that was killed at its first start leaves nothing.
+    A server creates none of these traces before its ledger is on disk. So a server that was killed at its first start
+    leaves none.
     """
     found = list(_left(home))
     if not found:
@@ -46,16 +51,17 @@ def refuse_without_ledger(home: Home) -> None:
 
 
 def move_aside(home: Home) -> Path | None:
-    """Move what belongs to the ledger of this home into a directory of its own there; None where there is nothing.
+    """Move everything that belongs to the ledger of this home into a new directory there. Return it, None if there is
+    nothing to move.
 
-    Settings and tokens of the owner stay. Where it was cut short, doing it again goes on with it. Raises OSError.
+    Settings and tokens of the owner stay. A repeated call continues an interrupted move. Raises OSError.
     """
     there = [name for name in _OF_ONE_LEDGER if os.path.lexists(home.root / name)]
     if not any(name in there for name in _LEDGER) and not list(_left(home)):
         return None
     unfinished = home.root / _UNFINISHED
     if any(os.path.lexists(unfinished / name) for name in there):
-        # Somebody has begun another ledger by hand since then: the two must not be mixed.
+        # Another ledger was begun by hand after an interrupted move: the two must not be mixed.
         unfinished.rename(_dated(home))
     unfinished.mkdir(mode=0o700, exist_ok=True)
     for name in there:

@@ -1,4 +1,4 @@
-"""The highest number of a job that anything in a home knows: a ledger that is older gives none of these again."""
+"""The highest number of a job that is known in a home. An older ledger must not give these numbers again."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from corral.host.traces.homes import DIRECTORIES, homes, names
 
 _CLAIMS_BYTES = 16 * 1024 * 1024
 _MARGIN_S = 86400.0
-"""A clock may have been set back by less."""
+"""A clock may have been set back by less than this."""
 
 _RECORDED = "SELECT number FROM known WHERE name = 'highest_job'"
 _METERED = "SELECT max(CAST(allocation AS INTEGER)) FROM metered WHERE hour >= ?"
@@ -21,10 +21,11 @@ _MESSAGES = "SELECT id FROM waiting UNION ALL SELECT id FROM sent WHERE at >= ?"
 
 
 def highest_number(home: Home, since: float) -> int:
-    """The highest number of a job, or of an element of an array, that is known outside of the ledger; 0 for none.
+    """Return the highest number of a job, or of an element of an array, that is known outside of the ledger; 0 if none
+    is.
 
-    `since` (Unix seconds) is when the ledger was last written: what it does not know happened later. Raises
-    BackendFailed where the home cannot be read.
+    `since` (Unix seconds) is when the ledger was last written: everything that it does not know happened later. Raises
+    BackendFailed if the home cannot be read.
     """
     try:
         numbers = [number for one in homes(home) for number in _of_names(one)]
@@ -43,7 +44,7 @@ def _of_names(home: Home) -> Iterator[int]:
     try:
         claims = read_start(home.root / "claims", _CLAIMS_BYTES, follow=False)
     except OSError:
-        # No regular file: a job has put something in its place, and the next supervisor moves that aside.
+        # The list is not a regular file: a job has replaced it, and the next supervisor moves that aside.
         return
     yield from map(job_number, claims.decode(errors="replace").split())
 
@@ -58,7 +59,9 @@ def _of_messages(path: Path, since: float) -> list[int]:
 
 
 def _answer(path: Path, question: str, *given: float) -> list[tuple[object]]:
-    """The answer of a file that may be lost; none if it is damaged, for then the file is begun anew."""
+    """Return the rows of a query on a database that may be lost. Empty if it is missing, or damaged: it is then created
+    anew.
+    """
     if not path.is_file():
         return []
     try:

@@ -28,7 +28,7 @@ ROUND_S = 360.0
 
 @dataclass(frozen=True, slots=True)
 class Discipline:
-    """A policy of this simulator; `speeds` says whether it knows how fast a job runs on each model."""
+    """A policy of this simulator. `speeds` says whether the policy knows how fast a job runs on each device model."""
 
     policy: Policy
     speeds: bool = False
@@ -56,7 +56,7 @@ class GavelJob:
 
 
 def read_trace(path: Path) -> list[GavelJob]:
-    """The jobs of a trace. Raises Refused, naming the line, when it cannot be read."""
+    """Return the jobs of a trace. Raises Refused, naming the line, if the trace cannot be read."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)

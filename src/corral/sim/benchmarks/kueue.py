@@ -80,7 +80,7 @@ class Generator:
 
 
 def read_generator(path: Path) -> Generator:
-    """Read a generator from a YAML file. Raises Refused if the file is none."""
+    """Read a generator from a YAML file. Raises Refused if the file is not a generator."""
     import yaml
 
     try:
@@ -124,7 +124,7 @@ def _generator(data: Mapping[str, Any]) -> Generator:
 
 
 def _refuse_unsound(data: Mapping[str, Any]) -> None:
-    """Raises Refused for invalid amounts, for a workload that could never start, and if there are no workloads."""
+    """Raise Refused for invalid amounts, for a workload that could never start, and if there are no workloads."""
     workloads = 0
     for cohort in data["cohorts"]:
         copies = _whole(cohort, "count", cohort["className"])
@@ -200,7 +200,7 @@ class TimedRuntime(SimulatedRuntime):
         self._thread.start()
 
     def launch(self, launch: Launch) -> None:
-        """Start at once, and end after the run time of the job."""
+        """Start the work at once. It ends after the run time of its job."""
         super().launch(launch)
         with self._changed:
             heappush(self._due, (time.monotonic() + self._runtimes[launch.job.id], launch.id))
@@ -228,7 +228,7 @@ class TimedRuntime(SimulatedRuntime):
 
 @dataclass(slots=True)
 class Admissions:
-    """The first start of each workload, and the number of ended ones; follows the ledger."""
+    """The time of the first start of each workload, and the number of ended workloads, by the deltas of the ledger."""
 
     started: dict[str, float] = field(default_factory=dict)
     ended: int = 0
@@ -236,7 +236,7 @@ class Admissions:
     expected: int = 0
 
     def follow(self, _view: View, deltas: Sequence[Delta]) -> None:
-        """For `Ledger.subscribe`."""
+        """Record the starts and ends among the deltas. A listener for `Ledger.subscribe`."""
         for delta in deltas:
             if isinstance(delta, JobChanged):
                 phase = delta.changes.get("phase")
@@ -341,7 +341,7 @@ def _generate(
 
 
 def _nobody(_job_id: str) -> tuple[Job, ...]:
-    """No workload depends on another."""
+    """Return (): no workload depends on another."""
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Replays the openb traces (Weng et al., "Beware of Fragmentation", USENIX ATC'23): pods arrive, and none ends.
+"""Replays the openb traces (Weng et al., "Beware of Fragmentation", USENIX ATC'23): pods arrive, and no pod ends.
 
 The nodes, the pods and the order of arrival are read from files; the production planner makes every decision.
 """
@@ -44,7 +44,7 @@ COVERED = 0.95
 
 
 class Point(NamedTuple):
-    """Allocation and fragmentation after a given amount has arrived, all in percent of capacity."""
+    """Allocation and fragmentation after jobs with a given sum of GPUs have arrived, all in percent of capacity."""
 
     arrived_pct: int
     allocated_pct: float

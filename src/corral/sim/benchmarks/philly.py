@@ -35,7 +35,7 @@ class PhillyJob(NamedTuple):
 
 
 def read_trace(path: Path) -> list[PhillyJob]:
-    """The jobs by submission. Raises Refused, naming the line, when the file cannot be read."""
+    """Return the jobs in order of submission. Raises Refused, naming the line, if the file cannot be read."""
     jobs = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -64,7 +64,7 @@ class StartForecasts:
         self._expected: dict[str, ExpectedStart] = {}
 
     def watch(self, now: float, plan: Plan) -> None:
-        """Takes a forecast for each sampled job that has just arrived."""
+        """Request a forecast for each sampled job that has just arrived and does not start at once."""
         started = {start.job_id for start in plan.starts}
         while self._arrived < len(self._works) and self._works[self._arrived].job.submitted_at <= now:
             job_id = self._works[self._arrived].job.id
@@ -102,7 +102,7 @@ def simulate(
     history: History | None = None,
     progress: Progress = untold,
 ) -> dict[str, Any]:
-    """Mean completion time and wait; jobs that ask for more than `gpus` are left out."""
+    """Return the mean completion time and wait of the jobs. Jobs that request more than `gpus` are left out."""
     began = time.perf_counter()
     policy = replace(
         policy_named(order),

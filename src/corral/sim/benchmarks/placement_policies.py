@@ -20,21 +20,21 @@ RequestMix = Sequence[tuple[Request, int]]
 
 
 def scores_for(policy: str, mix: RequestMix, seed: int) -> Mapping[str, ScoreMaker]:
-    """The scores by which a planner ranks nodes under a placement policy. Raises Refused for an unknown name."""
+    """Return the scores by which a planner ranks nodes under a placement policy. Raises Refused for an unknown name."""
     plain = _plain_scores(mix, seed)
     _refuse_unknown(policy, plain)
     return {"corral": SCORES["corral"], **{name: _with_scoring_state(make) for name, make in plain.items()}}
 
 
 def chooser(policy: str, columns: Columns, mix: RequestMix, seed: int) -> "Chooser":
-    """The placement policy of this name over the columns. Raises Refused for an unknown name."""
+    """Return the placement policy of this name over the columns. Raises Refused for an unknown name."""
     plain = _plain_scores(mix, seed)
     _refuse_unknown(policy, plain)
     return _Learning(columns) if policy == "corral" else Chooser(columns, plain[policy](columns))
 
 
 class Chooser:
-    """A policy that learns nothing: the best score wins."""
+    """A policy that learns nothing: it chooses the placement with the best score."""
 
     def __init__(self, columns: Columns, score: Score) -> None:
         self._placer = Placer(columns, score)
@@ -65,7 +65,7 @@ class _Learning(Chooser):
 
 @dataclass(slots=True)
 class Random:
-    """A random node among those that fit."""
+    """A policy that chooses a random node among those that fit."""
 
     seed: int
     version: int = 0

@@ -90,7 +90,7 @@ class _Fleet:
         self._chooser = chooser(policy, self._columns, target_mix(pods), SEED)
 
     def draw(self) -> Request:
-        """The next request, drawn with its frequency in the trace."""
+        """Return the next request, drawn with its frequency in the trace."""
         return self._pods[self._pick(len(self._pods))]
 
     def fill(self) -> None:
@@ -104,7 +104,7 @@ class _Fleet:
             self.kept_milli = FILLED * self.allocated_milli
 
     def place(self, request: Request) -> bool:
-        """Place a request; False if it fits nowhere."""
+        """Place a request. Return False if it fits nowhere."""
         found = self._chooser.choose(request)
         if found is None:
             return False

@@ -39,7 +39,7 @@ class SwfJob:
 
 
 def read_trace(path: Path) -> list[SwfJob]:
-    """The jobs of a trace, gzipped or not. Raises Refused, naming the line, when it cannot be read."""
+    """Return the jobs of a trace, gzipped or not. Raises Refused, naming the line, if the trace cannot be read."""
     jobs = []
     for number, line in enumerate(text_of("--trace", path, encoding="latin-1").splitlines(), start=1):
         if not line.strip() or line.startswith(";"):
@@ -54,7 +54,9 @@ def read_trace(path: Path) -> list[SwfJob]:
 
 
 class CommittedHead:
-    """An order that keeps a job at the head from when it first did not fit until it starts."""
+    """An order that keeps a job at the head of the queue, from the first plan in which it does not fit until it
+    starts.
+    """
 
     def __init__(self, order: Order) -> None:
         self._rank = order.rank
@@ -62,11 +64,11 @@ class CommittedHead:
         self.order = Order(f"{order.name}, committed", self.rank)
 
     def rank(self, job: Job, context: OrderContext) -> Rank:
-        """Rank the first job of the queue before all others."""
+        """Rank the committed head before all other jobs."""
         return (0.0 if job.id == self._head else 1.0, *self._rank(job, context))
 
     def watch(self, _now: float, plan: Plan) -> None:
-        """Note the first job that did not fit as the head."""
+        """Take the first job that does not fit in this plan as the head."""
         self._head = plan.waits[0].job_id if plan.waits else None
 
 

@@ -10,7 +10,9 @@ _GZIP = b"\x1f\x8b"
 
 
 def text_of(option: str, path: Traversable, *, encoding: str = "utf-8-sig") -> str:
-    """The text of a file, gzipped or not. Raises Refused, naming the option and the file, when it cannot be read."""
+    """Return the text of a file, gzipped or not. Raises Refused, naming the option and the file, if it cannot
+    be read.
+    """
     try:
         data = path.read_bytes()
         return (gzip.decompress(data) if data.startswith(_GZIP) else data).decode(encoding)

@@ -1,4 +1,4 @@
-"""A server and its nodes under faults, and what must hold all the same.
+"""A server and its nodes under faults, and the promises that must be kept all the same.
 
 Start with `life`.
 """

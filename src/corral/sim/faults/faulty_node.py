@@ -24,10 +24,10 @@ LINGER = 0.3
 
 
 class WitnessedRuntime(SimulatedRuntime):
-    """Simulated work that reports to a witness. Some of it ends only late.
+    """Simulated work that reports its beginnings and ends to a witness. Some work ends late.
 
     Attributes:
-        lingers: whether some of it ends late, at present.
+        lingers: whether some work ends late, at present.
         is_late: whether present launches were ordered before the node fell silent.
     """
 
@@ -46,7 +46,7 @@ class WitnessedRuntime(SimulatedRuntime):
             self._witness.began(self._node, launch, is_late=self.is_late)
 
     def running(self) -> list[str]:
-        """Launches that run."""
+        """Return the ids of running launches."""
         return [one for one in self.launches() if self.report(one).phase is LaunchPhase.RUNNING]
 
     def finish(self, launch_id: str, exit_code: int = 0) -> None:
@@ -64,7 +64,7 @@ class WitnessedRuntime(SimulatedRuntime):
             self._end_stopped(launch_id)
 
     def kill_lingering(self) -> None:
-        """The grace is over: stopped work that lingers ends."""
+        """End the stopped work that lingers, because the grace period is over."""
         lingering, self._lingering = self._lingering, set()
         for launch_id in sorted(lingering):
             self._end_stopped(launch_id)
@@ -118,7 +118,11 @@ class FaultyNode(SimulatedNode):
         self.show(self.inventory, tuple(self.samples.values()))
 
     def go_silent_at(self, call: str, how: str) -> None:
-        """Fall silent at the next call of this name: "before" it is done, "after" it was, or it is done "late"."""
+        """Fall silent at the next call of this name.
+
+        `how` says what happens to that call: the node falls silent "before" or "after" it is carried out, or it is
+        carried out "late".
+        """
         self._mishap = (str(METHODS[call]), how)
 
     def speak(self) -> None:
@@ -145,7 +149,7 @@ class FaultyNode(SimulatedNode):
         self.silent = True
 
     def receive(self, call: str, do: Callable[[], object]) -> object:
-        """A call comes in. Raises NodeUnreachable while nothing is answered."""
+        """Receive a call and carry it out. Raises NodeUnreachable if the node does not answer."""
         if self.silent:
             raise NodeUnreachable("the node does not answer")
         mishap = self._mishap
@@ -165,7 +169,9 @@ class FaultyNode(SimulatedNode):
 
 
 class Cable:
-    """Carries the calls of one server until that is killed: at once, or after a number of further calls."""
+    """Carries the calls of one server to its nodes until the server is killed: at once, or after a number of further
+    calls.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -174,7 +180,7 @@ class Cable:
 
     @property
     def is_cut(self) -> bool:
-        """Whether nothing is carried any more."""
+        """Whether no call is carried any more."""
         return self._left is not None and self._left <= 0
 
     def cut_after(self, calls: int) -> None:
@@ -200,7 +206,7 @@ class NodeLink(CarriedAgent):
         self._cable = cable
 
     def close(self) -> None:
-        """The node outlives the server."""
+        """Do nothing: the node outlives the server."""
 
     def _call(self, method: Method, *arguments: Any, **named: Any) -> Any:
         self._cable.carry()

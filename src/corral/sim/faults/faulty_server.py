@@ -1,4 +1,4 @@
-"""A server over nodes that fail: ledger, hub, controller and dispatcher as they are, and time set by hand."""
+"""A server over nodes that fail: real ledger, hub, controller and dispatcher, with a clock that is set by hand."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ from corral.sim.faults.faulty_node import Cable, FaultyNode, NodeLink
 
 PATIENCE_S = 120.0
 _HESITATION_S = 0.03
-"""Starts that were decided and not made within this time cannot be made now."""
+"""The time after which a planned start that was not made counts as impossible for now."""
 
 
 class FaultyServer:
@@ -44,7 +44,7 @@ class FaultyServer:
         self.settle()
 
     def round(self) -> None:
-        """Do once all periodic work of a server."""
+        """Do all periodic work of a server once."""
         self.hub.round()
         self.core.recovery.try_again()
         self._drains.look()
@@ -59,7 +59,7 @@ class FaultyServer:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until nothing moves."""
+        """Wait until the server has nothing more to do."""
         deadline = time.monotonic() + PATIENCE_S
         still_since, marks = time.monotonic(), self._marks()
         while True:
@@ -72,13 +72,13 @@ class FaultyServer:
             time.sleep(0.0005)
 
     def join(self, name: str, node: FaultyNode) -> None:
-        """A node becomes part of the cluster."""
+        """Let a node join the cluster."""
         agent = NodeLink(node, self.cable)
         self._nodes.add(name, agent)
         self.hub.add(name, agent)
 
     def leave(self, name: str) -> None:
-        """A node is no longer part of the cluster."""
+        """Let a node leave the cluster."""
         self.hub.remove(name)
         self._nodes.remove(name)
 
@@ -89,7 +89,7 @@ class FaultyServer:
         self.ledger.close()
 
     def kill(self) -> None:
-        """Be no more: nothing reaches a node or the ledger from now on."""
+        """Kill the server: from now on it reaches neither a node nor the ledger."""
         self.cable.cut_after(0)
         self.ledger.close()
         self.core.close()
@@ -99,12 +99,12 @@ class FaultyServer:
         return self.ledger.view().version, self.cable.calls
 
     def _is_planned(self, *, for_s: float) -> bool:
-        """Return whether the last plan is of this view, and all possible starts are made."""
+        """Return whether the last plan is of the current view, and its possible starts are made."""
         plan = self.core.controller.plan
         return plan.version == self.ledger.view().version and (not plan.starts or for_s > _HESITATION_S)
 
     def _sync(self) -> None:
-        """Wait until every thread has finished its present work."""
+        """Wait until every thread has finished its current work."""
         done = []
         for name in self._nodes:
             worker = self._nodes.worker(name)

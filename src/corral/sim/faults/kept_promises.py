@@ -18,7 +18,7 @@ from corral.sim.faults.witness import Witness
 
 
 class KeptPromises:
-    """Looks after each event, while nothing moves, and at the end.
+    """Checks the promises after each event, once the server has nothing more to do, and at the end.
 
     Attributes:
         broken: a sentence for each promise that was broken.
@@ -28,7 +28,7 @@ class KeptPromises:
         self._witness = witness
         self._nodes = nodes
         self._clock = clock
-        # A recheck finds that its time is over, and the stop may take the whole grace.
+        # The next recheck notices that the time is over, and the stop may take the whole grace period.
         self._patience_s = max(HALF_BEGUN_S, settings.kill_grace_s) + RECHECK_INTERVAL_S + settings.kill_grace_s
         self._half_since: dict[str, float] = {}
         self._gone_since: dict[str, float] = {}
@@ -36,11 +36,11 @@ class KeptPromises:
 
     @property
     def broken(self) -> list[str]:
-        """The broken promises in sentences, those that the witness saw included."""
+        """A sentence for each broken promise, including those that the witness saw."""
         return self._witness.broken
 
     def look(self, server: FaultyServer) -> None:
-        """Check all that must hold at any moment."""
+        """Check all promises that must hold at any moment."""
         view = server.ledger.view()
         contacts = {each.node: each.contact for each in server.hub.contacts()}
         reached = {

@@ -238,7 +238,7 @@ class _Life:
         return launch is not None
 
     def _die(self) -> bool:
-        """A launch vanishes without a report."""
+        """Let a launch vanish without a report."""
         launch = self._some_launch()
         if launch is not None:
             self._node_of(launch).runtime.die(launch)
@@ -263,7 +263,7 @@ class _Life:
     # Devices and nodes
 
     def _sicken(self) -> bool:
-        """Let a device fail, with the work on it."""
+        """Let a device fail, and with it the work on it."""
         node = self._some_node()
         well = sorted({device.uuid for device in node.inventory.devices} - node.sick)
         if not well:
@@ -300,7 +300,7 @@ class _Life:
         return self._go_silent(self._some_node())
 
     def _mishap(self) -> bool:
-        """A node falls silent in the middle of a call, as a gang is launched on all nodes, say."""
+        """Let a node fall silent in the middle of a call, for example while a gang is launched on all nodes."""
         call = self.chance.choice(["launch", "launch", "launch", "stop", "reports", "reconcile", "ready", "rendezvous"])
         self._some_node().go_silent_at(f"launches.{call}", self.chance.choice(["before", "after", "late"]))
         present = len(self.nodes) - len(self.away)
@@ -372,7 +372,7 @@ class _Life:
     # Servers
 
     def _restart(self) -> bool:
-        """The server stops, some work ends meanwhile, and another server starts."""
+        """Stop the server, let some work end meanwhile, and start another server."""
         self.server.close()
         return self._replace_server()
 

@@ -1,4 +1,4 @@
-"""A server's ledger, controller and dispatcher as they are, over nodes on which work only seems to run."""
+"""A server's real ledger, controller and dispatcher over nodes with simulated work."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,13 +31,13 @@ class QuietHub:
         self._visits: dict[str, int] = {}
 
     def start(self, listener: NodeListener) -> None:
-        """All nodes come at once."""
+        """Report all nodes to the listener at once."""
         for name, node in self._nodes.items():
             node.runtime.on_event = partial(self._changed, listener, name)
             self.visit(name, listener)
 
     def visit(self, name: str, listener: NodeListener) -> None:
-        """The node comes, or comes back."""
+        """Report that the node has joined or returned."""
         self._visits[name] = self._visits.get(name, 0) + 1
         listener.on_return(name, self._visits[name])
 
@@ -46,18 +46,18 @@ class QuietHub:
         listener.on_launches(name, (launch_id,))
 
     def latest(self) -> dict[str, DeviceSample]:
-        """No samples are needed."""
+        """Return no samples: none are needed."""
         return {}
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[Observation, ...]:
-        """The devices are as they were."""
+        """Return no changes: the conditions of devices never change."""
         return ()
 
     def readmit(self, node: str, visit: int) -> None:
-        """Things may start there."""
+        """Do nothing: work may always start on the nodes."""
 
     def contacts(self) -> tuple[NodeContact, ...]:
-        """All of them answer."""
+        """Return that all nodes are ready."""
         return tuple(NodeContact(name, Contact.READY, None) for name in sorted(self._nodes))
 
 
@@ -93,7 +93,9 @@ class LiveServer:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until nothing changes: the last plan is of this view and starts nothing, and no work is under way."""
+        """Wait until nothing changes: the last plan is of the current view and starts nothing, and no work is in
+        progress.
+        """
         deadline = time.monotonic() + PATIENCE_S
         while self._moves():
             assert time.monotonic() < deadline, "the server does not come to rest"

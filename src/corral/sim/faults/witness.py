@@ -58,7 +58,7 @@ class Witness:
                 self._look_for_leftovers(node, launch, beside)
 
     def ended(self, launch_id: str, exit_code: int | None) -> None:
-        """A launch has ended."""
+        """Record that a launch has ended."""
         with self._lock:
             self.running.pop(launch_id, None)
             self.ends[launch_id] = exit_code

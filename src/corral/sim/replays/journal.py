@@ -1,4 +1,4 @@
-"""What if: the jobs recorded in a server's journal, run again under another policy or with more GPUs.
+"""Simulates the jobs recorded in a server's journal under another policy, or with more GPUs.
 
 The journal has no inventory. The simulated cluster has every device that was ever allocated, with the model from the
 allocation. Conditions that cannot be checked (memory, compute capability, driver, labels) count as met.
@@ -32,7 +32,7 @@ MEMORY_MIB = 1 << 24
 """The memory of a device without a record of it: more than any job requests."""
 
 HOST = 1 << 40
-"""The CPU and memory of a host, likewise."""
+"""The CPU (milli-CPU) and the memory (MiB) of a host: more than any job requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class Recorded:
 
     @property
     def wait_s(self) -> float:
-        """Seconds from when nothing but the queue kept it to its last start."""
+        """The seconds from the time when only the queue kept the job from starting to its last start."""
         return max(0.0, (self.started_at or 0.0) - self.job.submitted_at)
 
     @property
     def ran_s(self) -> float:
-        """Seconds from its last start to its end."""
+        """The seconds from the job's last start to its end."""
         return max(1e-3, (self.ended_at or 0.0) - (self.started_at or 0.0))
 
 
@@ -152,7 +152,10 @@ def simulate_each(
     histories: Mapping[str, History],
     progress: Callable[[str], Progress] = lambda policy: untold,
 ) -> dict[str, Any]:
-    """As `simulate`; for several policies the figures of each under its name, beside the real course."""
+    """Simulate the recorded jobs under each policy, as `simulate` does.
+
+    With several policies the report has the figures of each under the policy's name, beside the real course.
+    """
     reports = {
         policy: simulate(
             facts,
@@ -246,7 +249,7 @@ def _node(name: str, known: dict[str, tuple[int, str]]) -> Node:
 
 
 def as_submitted(job: Job) -> Job:
-    """The job as it was submitted, without conditions that the journal cannot check."""
+    """Return the job as it was submitted, without conditions that the journal cannot check."""
     wish = replace(
         job.spec.request,
         min_memory_mib=None,
@@ -261,7 +264,9 @@ def as_submitted(job: Job) -> Job:
 
 
 def _figures(jobs: Sequence[tuple[Job, float, float | None]]) -> dict[str, Any]:
-    """Waits and the end, of (job, wait, end) triples; by user too, for a look at fairness."""
+    """Return the figures of the waits and the last end, from (job, wait, end) triples. They include the waits of each
+    user.
+    """
     waits = sorted(wait for _, wait, _ in jobs)
     by_user: dict[str, list[float]] = {}
     for job, wait, _ in jobs:

@@ -31,13 +31,15 @@ class History:
     names: dict[str, str] = field(default_factory=dict)
 
     def name(self, nodes: Sequence[Node]) -> None:
-        """Name the devices of these nodes by index, and by node if there are several."""
+        """Name the devices of these nodes by their index, with several nodes also by their node."""
         for node in nodes:
             for device in node.devices:
                 self.names[device.uuid] = f"GPU {device.index}" if len(nodes) == 1 else f"{node.name}:{device.index}"
 
     def note(self, at: float, allocations: Iterable[Allocation], waiting: int) -> None:
-        """The state from `at` (Unix seconds) on; the last word for a moment counts."""
+        """Record the use and the number of waiting jobs from `at` (Unix seconds) on. The last call for a time
+        counts.
+        """
         in_use = sum(allocation.gpus or _cpus(allocation) for allocation in allocations)
         if self.times and self.times[-1] == at:
             self.in_use[-1], self.waiting[-1] = in_use, waiting

@@ -73,7 +73,7 @@ def _cuda_on_amd(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def _compute_of_model(name: str) -> Version | None:
-    """None: only NVIDIA's devices have a compute capability."""
+    """Return None: only NVIDIA's devices have a compute capability."""
     return None
 
 

@@ -279,7 +279,7 @@ def load_amdsmi() -> Any:
         break
     else:
         raise BackendFailed("libamd_smi.so, a part of ROCm, is not installed (package amd-smi-lib)")
-    # Not earlier: without its library, the package prints on standard output and fails.
+    # The package is not imported earlier: without its library it prints on standard output and fails.
     try:
         import amdsmi
     except (ImportError, AttributeError, KeyError, OSError) as error:

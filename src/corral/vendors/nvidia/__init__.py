@@ -14,6 +14,7 @@ from corral.core.ports.node import SliceChange
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
 from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
 from corral.vendors.nvidia.visible_devices import in_container, visible
+from corral.vendors.nvidia.xid_errors import APPLICATION_ERRORS
 from corral.vendors.vendor import (
     DriverLibrary,
     DriverSource,
@@ -88,7 +89,7 @@ NVIDIA = Vendor(
     visible=visible,
     unset=(),
     of_the_host=("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
-    # Without this, an image that sets it to "all" would see every GPU if NVIDIA's runtime is the default one.
+    # Without this, an image with NVIDIA_VISIBLE_DEVICES=all would see every GPU if NVIDIA's runtime is the default one.
     void={"NVIDIA_VISIBLE_DEVICES": "void"},
     in_container=in_container,
     unfit=_unfit,
@@ -106,8 +107,7 @@ NVIDIA = Vendor(
         model=model_of,
     ),
     signs=HealthSigns(
-        # NVIDIA's device plugin for Kubernetes ignores these errors, too.
-        application_errors=frozenset({13, 31, 43, 45, 68, 109}),
+        application_errors=APPLICATION_ERRORS,
         reset=lambda uuid: f"nvidia-smi --gpu-reset -i {uuid}",
     ),
     mock=MockNames("cuda", "nvidia_driver", "cuda_runtime", slice_of, slice_id),

@@ -122,7 +122,10 @@ _TOOL_TIMEOUT_S = 60.0
 
 
 def change_slices(device: Device, change: SliceChange, allowed: bool) -> SlicePlan:
-    """The plan, carried out if the change asks for it and it is `allowed`. Raises Refused, Forbidden, BackendFailed."""
+    """Return the plan for a change of slices. It is carried out if the change asks for that and it is `allowed`.
+
+    Raises Refused, Forbidden, BackendFailed.
+    """
     plan = _cut(device, change.profile, change.count) if change.profile is not None else _give_up(device, change.in_use)
     if change.apply:
         carry_out(plan, allowed=allowed, run=_nvidia_smi)

@@ -170,7 +170,7 @@ class MpsWatch:
         if health.state is MpsState.RUNNING and before in (None, health.pid):
             self._pids[device.uuid] = health.pid or 0
             return
-        # Asked again: if the last client has just ended, its daemon was stopped on purpose.
+        # The clients are read again: if the last client has just ended, its daemon was stopped on purpose.
         _, launches = self._clients().get(device.uuid, (device, ()))
         if not launches:
             return

@@ -160,7 +160,7 @@ class MpsDaemon:
         return MpsHealth(MpsState.RUNNING, pid)
 
     def serves_many(self) -> bool:
-        """Whether it serves clients of several users: by the options of its start if it runs, else by the settings."""
+        """Whether the daemon serves several users: by the options of its start if it runs, else by the settings."""
         pid = self.pid()
         if pid is None or not self._multi_user:
             return self._multi_user

@@ -84,7 +84,7 @@ class NvidiaSmiSource:
         )
 
     def close(self) -> None:
-        """Nothing to do: nothing is held open."""
+        """Do nothing: the source holds nothing open."""
 
     def _readings(self) -> list[Row]:
         """The rows of a sample. If a release refuses a list of fields, the list is never tried again."""

@@ -1,4 +1,4 @@
-"""Shows a job its devices and no others: by variables, and in a container by what its daemon is asked for."""
+"""Shows a job its own devices only: by variables, and in a container by the request to the container's daemon."""
 
 from collections.abc import Collection, Mapping, Sequence
 

@@ -1,11 +1,13 @@
-"""Where a service's pods may run by their runtime's rules, and these rules with a chosen node added."""
+"""A chosen node and preferred ones in the rules of a service's pods."""
 
 from typing import Any
 
-import pytest
-
-from corral.core.model.placing.placement_rules import Taint, TaintEffect
-from corral.engines.kubernetes.inventory.pod_rules import affinity_for, affinity_in, why_not_there
+from corral.engines.kubernetes.inventory.pod_rules import (
+    affinity_for,
+    affinity_in,
+    preferred_terms,
+    with_preferences,
+)
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -49,50 +51,11 @@ def test_what_the_runtime_asks_of_nodes_stays() -> None:
     assert preferred[REQUIRED] == rules["affinity"]["nodeAffinity"][REQUIRED]
 
 
-@pytest.mark.parametrize(
-    ("term", "holds"),
-    [
-        (expression("type", "In", "h100", "a100"), True),
-        (expression("type", "NotIn", "h100"), False),
-        (expression("none", "NotIn", "h100"), True),
-        (expression("type", "Exists"), True),
-        (expression("type", "DoesNotExist"), False),
-        (expression("gpus", "Gt", "7"), True),
-        (expression("gpus", "Lt", "8"), False),
-        (expression("type", "Gt", "7"), False),
-        (expression("type", "Newer", "7"), False),
-        ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}, True),
-        ({}, False),
-    ],
-)
-def test_required_affinity_of_the_runtime_is_read_as_kubernetes_reads_it(term: dict[str, Any], holds: bool) -> None:
-    found = why_not_there({"type": "h100", "gpus": "8"}, "node-1", [], requiring(term))
-    assert (found is None) is holds
-
-
-def test_a_node_without_a_label_of_the_selector_is_no_place() -> None:
-    found = why_not_there({}, "n", [], {"nodeSelector": {"pool": "serving"}})
-    assert found == "it has no label pool=serving, which the runtime asks for"
-
-
-@pytest.mark.parametrize(
-    ("toleration", "tolerated"),
-    [
-        ({"key": "team", "operator": "Equal", "value": "x", "effect": "NoSchedule"}, True),
-        ({"key": "team", "value": "x"}, True),
-        ({"key": "team", "value": "y"}, False),
-        ({"key": "team", "operator": "Exists"}, True),
-        ({"operator": "Exists"}, True),
-        ({"key": "team", "operator": "Exists", "effect": "NoExecute"}, False),
-        ({}, False),
-    ],
-)
-def test_a_taint_keeps_off_what_does_not_tolerate_it(toleration: dict[str, Any], tolerated: bool) -> None:
-    taint = Taint("team", "x")
-    found = why_not_there({}, "n", [taint], {"tolerations": [toleration]})
-    assert found == (None if tolerated else "it has the taint team=x:NoSchedule")
-
-
-def test_the_taint_of_gpu_nodes_and_a_soft_one_keep_no_service_off() -> None:
-    taints = [Taint("nvidia.com/gpu"), Taint("old", "", TaintEffect.PREFER_NO_SCHEDULE)]
-    assert why_not_there({}, "n", taints, {}) is None
+def test_preferred_nodes_are_added_to_what_the_runtime_prefers() -> None:
+    rules = {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": expression("zone", "In", "a")}]}}}
+    terms = preferred_terms(["node-1"], {"disk": "fast"})
+    found = with_preferences(rules, terms)["affinity"]["nodeAffinity"][PREFERRED]
+    assert [one["weight"] for one in found] == [1, 50, 50]
+    assert found[1]["preference"] == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+    assert found[2]["preference"] == expression("disk", "In", "fast")
+    assert with_preferences({"nodeSelector": {}}, ()) == {"nodeSelector": {}}

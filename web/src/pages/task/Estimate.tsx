@@ -76,7 +76,11 @@ function Told({ estimate }: { estimate: Estimate }) {
                 ? "at most"
                 : `at most, of ${estimate.combinations.toLocaleString()} combinations`,
           },
-          { name: "GPUs of each", value: least === most ? most : `${least} to ${most}` },
+          {
+            name: "GPUs of each",
+            value: least === most ? most : `${least} to ${most}`,
+            more: estimate.nodes_most > 1 ? `on up to ${estimate.nodes_most} nodes` : undefined,
+          },
           { name: "GPU-hours", value: hours(estimate.gpu_hours), more: "at most" },
           {
             name: "Until measured",

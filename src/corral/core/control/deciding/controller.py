@@ -299,6 +299,8 @@ class Planners:
         return planner
 
     def alike(self, view: View) -> Planner:
-        """Return a planner that plans like the one of the scheduling loop, with the prices that one has learned."""
+        """Return a planner that plans like the planner of the scheduling loop, with the prices that it has learned so
+        far.
+        """
         prices = None if self._deciding is None else self._deciding.prices
         return Planner(view, policy=self._policies[DEFAULT.order.name], policies=self._policies, prices=prices)

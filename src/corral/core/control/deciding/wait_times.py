@@ -41,8 +41,9 @@ class WaitBook:
         self._noted = named
 
     def park(self, job: Job, reason: WaitReason | None, now: float, until: float | None = None) -> None:
-        """Record that the job is parked for `reason` from now on, until `until` if that is known; None ends its
-        parking.
+        """Record that the job is parked for `reason` from `now` on, until `until` if that time is known.
+
+        With `reason` None the job is not parked any more.
         """
         if reason is None and job.id not in self._parked:
             return

@@ -1,4 +1,4 @@
-"""News of devices, which come from samples and observations, not from the journal."""
+"""Changes of devices as events. They come from samples and observations, not from the journal."""
 
 from collections.abc import Callable, Iterator, Sequence
 

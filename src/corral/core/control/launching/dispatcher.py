@@ -36,7 +36,7 @@ HALF_BEGUN_S = 10.0
 """If only a part of a gang has begun after this time, or the kill grace if that is longer, a recheck ends the gang."""
 
 Tell = Callable[[NodeAgent, Job, Attempt, Launch], None]
-"""Writes the reason of its stop to a member of a job."""
+"""Writes into the log of a job's member why the member is stopped."""
 
 
 def _nobody(agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
@@ -346,7 +346,7 @@ class _LaunchNews:
         self._waiting: dict[str, dict[str, None]] = {}
 
     def add(self, node: str, launch_ids: Iterable[str]) -> None:
-        """Have the reports of these launches read soon."""
+        """Queue the reports of these launches to be read soon."""
         with self._lock:
             waiting = self._waiting.get(node)
             if waiting is not None:

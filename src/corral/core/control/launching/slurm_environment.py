@@ -8,8 +8,10 @@ from corral.core.model.jobs.job import Job
 from corral.core.model.placing.allocation import Member
 
 SLURM_MARK = "CORRAL_SBATCH"
-"""The client sets it for scripts with #SBATCH lines. Its value is the number of tasks. For an array the number of
-elements, the first, the last and the step follow, separated by commas.
+"""The variable that the client sets for scripts with #SBATCH lines.
+
+Its value is the number of tasks. For an array the number of elements, the first, the last and the step follow,
+separated by commas.
 """
 
 _MARK = re.compile(r"([0-9]{1,9})(?:,([0-9]{1,10}),([0-9]{1,10}),([0-9]{1,10}),([0-9]{1,10}))?")
@@ -32,7 +34,9 @@ SLURM_NAMES = frozenset(
         *("SLURM_NODEID", "SLURM_CPUS_PER_TASK", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
     }
 )
-"""All names. They are removed from the environment of a job that was submitted from within another job."""
+"""The names of all Slurm variables that a job may have. They are removed from the environment of a job that was
+submitted from within another job.
+"""
 
 _NO_SLURM_FOR_MPI = {
     **dict.fromkeys(("OMPI_MCA_plm", "OMPI_MCA_ras", "PRTE_MCA_plm", "PRTE_MCA_ras"), "^slurm"),
@@ -45,7 +49,7 @@ that.
 
 
 def slurm_variables(job: Job, given: Mapping[str, str], members: Sequence[Member], rank: int) -> dict[str, str]:
-    """Return the variables of one member of a job; `given` are those of its submitter."""
+    """Return the variables of one member of a job; `given` are the submitter's variables."""
     spec = job.spec
     mark = _MARK.fullmatch(given.get(SLURM_MARK, ""))
     tasks = max(len(members), int(mark[1]) if mark else 1)

@@ -44,7 +44,7 @@ class TimeLimits:
         if limit_s is None or limit_s == launch.job.spec.time_limit_s:
             return
         if rank not in attempt.asked_at and attempt.report(rank).phase is LaunchPhase.UNKNOWN:
-            # It is not launched yet. This is repeated after the launch.
+            # The job is not launched yet. The limit is sent again after the launch.
             return
         try:
             self._nodes.agent(launch.node).launches.set_time_limit(launch.id, limit_s)

@@ -51,7 +51,9 @@ class Recovery:
         self._failed: dict[str, int] = {}
         """Nodes whose reconciliation failed, with the number of the connection in which it was tried."""
         self._left: dict[str, bool] = {}
-        """Nodes that have left and whose last reports are still to be read, and whether reading them has failed."""
+        """Nodes that have left and whose last reports are still unread. The value says whether an attempt to read them
+        failed.
+        """
 
     def node_returned(self, node: str, visit: int) -> None:
         """Reconcile a connected node, take over its running launches, then let jobs start on it."""
@@ -228,7 +230,7 @@ class LeftBehind:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._warnings: dict[str, dict[str, str]] = {}
-        """By node, then by job."""
+        """The warnings by node, then by job id."""
 
     def add(self, job_id: str, node: str, warning: str) -> None:
         """Store a warning that an attempt of this job was given up on this node; a sentence without its full stop."""

@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 
 class LostServices:
-    """Ends jobs whose device lost the service through which they shared it (an MPS daemon).
+    """Ends jobs whose device lost its sharing service (an MPS daemon).
 
-    The node starts the service again. Work through the old one has failed, and its jobs are LOST.
+    The node starts the service again. Work that used the old service has failed, so its jobs end as LOST.
     """
 
     def __init__(self, attempts: Attempts, tell: Tell, stopper: Stopper) -> None:
@@ -27,7 +27,9 @@ class LostServices:
         self._stopper = stopper
 
     def end_tenants(self, node: str, lost: ServiceLost) -> None:
-        """Tell the jobs that used it on the node, and stop them. Waits for the ledger."""
+        """Write the reason into the logs of the jobs that used the lost service, and stop these jobs. Waits for the
+        ledger.
+        """
         log.error("%s", lost.reason)
         for launch_id in lost.launches:
             found = self._attempts.of_launch(node, launch_id)

@@ -139,7 +139,9 @@ class NodeWorker:
         return answer
 
     def inspect(self, question: Callable[[], T]) -> "Future[T]":
-        """As `ask`, on a thread of its own: the files of one user may be slow, and nothing else waits for them."""
+        """Ask a question as `ask` does, on a thread of its own: the files of one user may be slow, and nothing else
+        waits for them.
+        """
         answer: Future[T] = Future()
         with self._lock:
             if self._inspections >= MAX_INSPECTIONS:

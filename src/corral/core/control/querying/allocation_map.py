@@ -30,7 +30,9 @@ class AllocationMap:
         return tuple((name, len(nodes[name].devices)) for name in sorted(nodes))
 
     def alloc_map(self, node: str) -> dict[str, str]:
-        """Two-digit amounts by device of a node; devices with nothing on them are absent. Raises NotFound."""
+        """Return the allocated part of each device of a node, as "0.80". Devices without jobs are left out. Raises
+        NotFound.
+        """
         self._known(node)
         return alloc_map(self._ledger.view(), node)
 
@@ -43,7 +45,7 @@ class AllocationMap:
         return tuple(allocated_device(view, device.uuid) for device in devices[offset:end])
 
     def rows(self) -> list[MappedDevice]:
-        """Every device with its jobs, as `corral alloc-map` shows it."""
+        """Return every device with its jobs, as `corral alloc-map` shows it."""
         nodes = self._ledger.view().nodes
         return [
             _row(name, device, allocated)
@@ -58,7 +60,7 @@ class AllocationMap:
     def rescan(self, node: str, caller: Caller) -> tuple[str, ...]:
         """Correct resource files that differ from the ledger. For administrators.
 
-        Raises NotFound, Forbidden, and BackendFailed when the node does not do it.
+        Raises NotFound, Forbidden, and BackendFailed if the node cannot correct them.
         """
         must_be_admin(caller, "scanning the resource files again")
         self._known(node)

@@ -54,7 +54,9 @@ class Explanations:
         trouble: Callable[[str], str | None],
         may_still_run: Callable[[str], str | None],
     ) -> None:
-        """`trouble` gives what blocks an allocation's launch, `may_still_run` what may be left of a job."""
+        """`trouble` returns why the next step of an allocation's launch fails. `may_still_run` returns a warning about
+        attempts of a job that may still run.
+        """
         self._ledger = ledger
         self._decisions = decisions
         self._clock = clock
@@ -69,7 +71,7 @@ class Explanations:
         """Explain why a job waits, or how it spent its waiting time; for an array, also its jobs by phase. Raises
         NotFound.
 
-        An `admin` also gets settings that could be changed.
+        For an `admin` the explanation also names settings that could be changed.
         """
         if job_id not in self._ledger.view().jobs:
             elements = self._queries.named(job_id)
@@ -147,7 +149,8 @@ class Explanations:
         return replace(answer, id=array_id, reason=counted, waited=())
 
     def with_log_end(self, job_id: str, caller: Caller, audience: Audience = Audience.COMMAND_LINE) -> Explanation:
-        """Explain as `of`. For callers who may read the log, add why it failed and how much of the log is missing.
+        """Explain a job as `of` does. For callers who may read the log, add why it failed and how much of the log is
+        missing.
 
         It may take as long as the job's node needs to read the end of the log. Raises NotFound.
         """

@@ -42,7 +42,8 @@ MOST_COMMANDS = 100
 """The number of the newest commands run inside it in the answer."""
 
 LogPath = Callable[[str, str, int], str | None]
-"""The path of a log on its node, by the node's name, the id of the job and the rank; None if it is not known."""
+"""Returns the path of a log on its node. The arguments are the node's name, the job's id and the rank. None is unknown.
+"""
 
 
 class JobDetails:
@@ -73,17 +74,17 @@ class JobDetails:
         self._use = use
 
     def of(self, job_id: str) -> JobDetail:
-        """One job with all its details. Raises NotFound."""
+        """Return one job with all its details. Raises NotFound."""
         job = self._find(job_id)
         view, last = self._ledger.view(), self._ledger.last_allocation(job)
         facts = [entry.fact for entry in self._ledger.latest_entries(job.id, MOST_FACTS)]
         recorded = attempts_of(facts)
         held = None if job.phase is Phase.PENDING else last
         spec = to_plain(job.spec)
-        # Others may see the rest. An address for notifications is often as secret as a password.
+        # Every user may see this answer. An address for notifications is often as secret as a password.
         del spec["env"], spec["notify"]
         if spec["container"] is not None:
-            # It may have variables, too.
+            # A pod template may contain environment variables, too.
             del spec["container"]["pod_template"]
         row = self._row(job)
         return in_wall_time(
@@ -106,7 +107,7 @@ class JobDetails:
         )
 
     def monitored(self, job_id: str) -> tuple[Job, Allocation | None, tuple[MonitoredDevice, ...]]:
-        """A job with its last allocation and the devices of that. Raises NotFound."""
+        """Return a job, its last allocation, and the devices of that allocation. Raises NotFound."""
         job = self._find(job_id)
         last = self._ledger.last_allocation(job)
         return job, last, () if last is None else monitored_devices(self._ledger.view(), last)
@@ -207,7 +208,9 @@ def granted_devices(view: View, allocation: Allocation) -> tuple[GrantedDevice, 
 
 
 def monitored_devices(view: View, allocation: Allocation) -> tuple[MonitoredDevice, ...]:
-    """The devices of an allocation, each once, called by their index, on several nodes by "NODE:INDEX"."""
+    """Return the devices of an allocation, each once. A device is labelled by its index, on several nodes by
+    "NODE:INDEX".
+    """
     memory_mib = {device.uuid: device.memory_mib for node in view.nodes.values() for device in node.devices}
     several = len({member.node for member in allocation.placement.members if member.grants}) > 1
     found: dict[str, MonitoredDevice] = {}
@@ -221,7 +224,9 @@ def monitored_devices(view: View, allocation: Allocation) -> tuple[MonitoredDevi
 
 
 def _as_chosen(allocation: Allocation, position: int) -> tuple[int | None, str | None]:
-    """Return index and model, as of the choice, of a device that is no longer known, if they were kept."""
+    """Return index and model of a device that is no longer known, as recorded when it was chosen. Both are None if they
+    were not recorded.
+    """
     info: GpuInfo | None = allocation.gpu_info
     # The record of a gang is not in the order of its ranks.
     if info is None or len(allocation.placement.members) > 1 or len(info.details) != len(allocation.placement.grants):

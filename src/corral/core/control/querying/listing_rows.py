@@ -36,10 +36,10 @@ def job_row(
     certainty: Certainty | None = None,
     remark: str | None = None,
 ) -> JobRow:
-    """Return a job's row of `ps`: why it waits and until when, or its allocation, if known.
+    """Return a job's row of `ps`: why the job waits and until when, or its allocation, if known.
 
-    `certainty` is that of the expected start. `remark` replaces the reason for jobs without one. It says what keeps a
-    job with devices from beginning or from being seen, or what the log of a failed job says.
+    `certainty` is that of the expected start. `remark` stands in place of a reason for a job without a reason. It says
+    why a job that has devices has not begun or cannot be observed, or why a job failed.
     """
     spec = job.spec
     members = () if allocation is None else allocation.placement.members
@@ -84,7 +84,7 @@ def job_row(
 
 
 def _asked_milli(request: Request) -> int | None:
-    """The requested share; None if it depends on the device's memory."""
+    """Return the requested share; None if it depends on the device's memory."""
     return None if request.share_of_memory else request.total_milli
 
 
@@ -94,7 +94,7 @@ def grant_rows(grants: Sequence[Grant]) -> tuple[GrantRow, ...]:
 
 
 def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[DeviceRow]:
-    """Every device as `status` lists it, in node and index order."""
+    """Return every device as `status` lists it, in node and index order."""
     return [
         _device_row(view, node_name, device, samples.get(device.uuid))
         for node_name in sorted(view.nodes)
@@ -228,7 +228,7 @@ def _watts(milliwatts: int | None) -> float | None:
 
 
 def node_rows(view: View, contacts: Iterable[NodeContact]) -> list[NodeRow]:
-    """Every node, by name: those with an inventory, those that should answer, and those that are cordoned."""
+    """Return a row for every node, by name: nodes with an inventory, nodes that should answer, and silent nodes."""
     seen = {contact.node: contact.last_seen_at for contact in contacts}
     names = sorted({*view.nodes, *seen, *view.silences})
     return [_row(view, name, seen.get(name)) for name in names]

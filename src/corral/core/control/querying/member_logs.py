@@ -16,7 +16,7 @@ PIECE_BYTES = 256 * 1024
 """The most bytes of a log that are read at once."""
 
 UNMARKED_S = 15.0
-"""The log of a job that ran no longer may have no marks, and its beginning is near enough."""
+"""A log that was written for no longer than this may have no time marks. All of its text then counts as new."""
 
 
 class MemberLog:
@@ -44,27 +44,27 @@ class MemberLog:
         self._clock = clock
 
     def has_ended(self) -> bool:
-        """Return whether the job has ended: its log grows no more."""
+        """Return whether the job has ended. After that its log no longer grows."""
         return self._find()[0].phase.terminal
 
     def read(self, offset: int) -> bytes:
         """Return the next piece from a byte on; b"" if there is none (yet).
 
-        Raises BackendFailed; at once if the node is known not to answer.
+        Raises BackendFailed, at once for a silent node.
         """
         agent = self._agent()
         chunk = None if agent is None else agent.logs.read(self._job_id, self._rank, offset, PIECE_BYTES, self._mark)
         return b"" if chunk is None else base64.b64decode(chunk.data)
 
     def size_bytes(self) -> int:
-        """Return its present length in bytes; 0 if there is no log (yet). Raises as `read` does."""
+        """Return the present length of the log in bytes; 0 if there is no log (yet). Raises as `read` does."""
         agent = self._agent()
         return 0 if agent is None else agent.logs.read(self._job_id, self._rank, 0, 0, self._mark).size_bytes or 0
 
     def written_since(self, wall: float) -> int:
-        """The byte from which on it was written since a moment (Unix seconds), or a little earlier.
+        """Return the byte from which on the log was written since `wall` (Unix seconds), or an earlier byte.
 
-        Raises Conflict if that is not known, and as `read` does.
+        Raises Conflict if the times of the text are unknown, and the errors of `read`.
         """
         agent, job = self._agent(), self._find()[0]
         now, at = self._clock.now(), self._clock.taken(wall)
@@ -85,7 +85,9 @@ class MemberLog:
         )
 
     def _agent(self) -> NodeAgent | None:
-        """The agent of the node that has it, None if it is nowhere yet."""
+        """Return the agent of the node that has the log; None if no node has it yet. Raises NodeUnreachable if the node
+        is silent.
+        """
         _, node = self._find()
         if node is None:
             return None
@@ -106,7 +108,7 @@ class MemberLogs:
         self._clock = clock
 
     def of(self, job: Job) -> tuple[MemberLog, ...]:
-        """The logs of the job's members, in the order of their ranks."""
+        """Return the logs of the job's members, in order of rank."""
         members = range(job.spec.request.gang_size)
         return tuple(
             MemberLog(
@@ -150,9 +152,12 @@ class MemberLogs:
         return nodes[rank] if nodes else None
 
     def _nodes_of(self, job: Job) -> tuple[str, ...]:
-        """The node that has each member's log, by rank; () if none was launched, or that is not known any more."""
+        """Return the node that has each member's log, by rank; () if no member was launched or the nodes are no longer
+        known.
+        """
         if not job.launches and not job.phase.terminal:
-            # It has written nothing there. An existing log is of a job that no ledger knows any more.
+            # The job has written nothing on a node yet. An existing log is of another job, which no ledger knows any
+            # more.
             return ()
         if len(self._nodes) == 1:
             return (*self._nodes,) * job.spec.request.gang_size

@@ -29,7 +29,9 @@ class Outlooks:
 
     @contextmanager
     def current(self) -> Iterator[Outlook]:
-        """A context with the outlook of the view at the call or a newer one. No other caller has it meanwhile."""
+        """A context with the outlook of the current view or of a newer view. Only one caller has the outlook at
+        a time.
+        """
         asked = self._ledger.view().version
         with self._turn:
             kept, now = self._kept, self._clock.now()

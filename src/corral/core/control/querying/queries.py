@@ -38,7 +38,7 @@ from corral.core.scheduling.planner import Planner
 
 
 class Decisions(Protocol):
-    """The controller's part that answers need."""
+    """The part of the controller that answers need."""
 
     @property
     def plan(self) -> Plan:
@@ -47,11 +47,11 @@ class Decisions(Protocol):
 
     @property
     def obstacle(self) -> str | None:
-        """Why nothing at all can start now although there may be devices, None while something can."""
+        """The reason why nothing can start now although devices may be free, None while something can start."""
         ...
 
     def waited(self, job: Job) -> tuple[tuple[str, float], ...]:
-        """Return how a job's waiting time was spent so far: (reason, seconds)."""
+        """Return how a job has spent its waiting time so far: (reason, seconds) pairs."""
         ...
 
 
@@ -72,7 +72,9 @@ class Queries:
         trouble: Callable[[str], str | None],
         failed_as: Callable[[Job], str | None],
     ) -> None:
-        """`trouble` gives what blocks an allocation's launch, `failed_as` why a job failed in few words."""
+        """`trouble` returns why the next step of an allocation's launch fails. `failed_as` returns in few words why a
+        job failed.
+        """
         self._ledger = ledger
         self._decisions = decisions
         self._telemetry = telemetry
@@ -86,7 +88,7 @@ class Queries:
         self._index: tuple[Plan, WaitIndex] | None = None
 
     def find(self, job_id: str) -> Job:
-        """A job in any phase. Raises NotFound."""
+        """Return a job in any phase. Raises NotFound."""
         job = self._ledger.view().jobs.get(job_id) or self._ledger.find_job(job_id)
         if job is not None:
             return job
@@ -98,7 +100,7 @@ class Queries:
         return found[0]
 
     def named(self, job_id: str) -> tuple[Job, ...]:
-        """The job, or the elements of the array, that an id names; () if it names none."""
+        """Return the job, or the elements of the array, with this id; () if there are none."""
         return named_jobs(self._ledger, (job_id,))[job_id]
 
     def jobs(
@@ -127,7 +129,7 @@ class Queries:
             return outlook.foresight
 
     def _active(self, query: JobQuery, foresight: Foresight | None) -> tuple[Sequence[Job], list[JobRow]]:
-        """The jobs that have not ended and that a query asks for, and their rows."""
+        """Return the jobs that match the query and have not ended, and their rows."""
         view = self._ledger.view()
         matching = [job for job in view.jobs.values() if not job.phase.terminal and query.has(job)]
         if query.held is not None:
@@ -148,14 +150,16 @@ class Queries:
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
         """Return whether all of these jobs or arrays have ended, and the row of each job. Raises NotFound.
 
-        If all have ended, every later question agrees: an end is in the database before it is in a view, nothing
-        removes ended jobs from it, and a failure and its next try are one transaction.
+        Once all have ended, every later call returns the same: the database has an end before a view has it, it never
+        loses ended jobs, and a failure and its retry are one transaction.
         """
         found = self._named(ids)
         return all(job.phase.terminal for job in found), in_wall_time(self._rows(found), self._clock)
 
     def have_ended(self, ids: Sequence[str]) -> bool:
-        """The same without the rows, which cost far more while jobs wait. Raises NotFound."""
+        """Return whether all of these jobs or arrays have ended. Cheaper than `ended` while jobs wait. Raises
+        NotFound.
+        """
         return all(job.phase.terminal for job in self._named(ids))
 
     def _named(self, ids: Sequence[str]) -> list[Job]:
@@ -177,12 +181,14 @@ class Queries:
         return any(job.array_id == array_id and not job.phase.terminal for job in jobs.values())
 
     def notes(self, job_id: str) -> tuple[str, ...]:
-        """Notes for the user about a job that was just submitted; () if there are none, or it has already ended."""
+        """Return notes for the user about a job that was just submitted; () if there are none, or the job has ended."""
         job = self._ledger.view().jobs.get(job_id)
         return () if job is None else job.spec.notes
 
     def dry_run(self, submission: Submission, user: str) -> DryRun:
-        """Whether the submission would start now and on which devices; or why not, and what similar request would."""
+        """Return whether the submission would start now and on which devices. Otherwise say why not, and which similar
+        request would start.
+        """
         view = self._ledger.view()
         submission, notes = self._asking.settle(submission, user, view.nodes.values())
         check(submission)
@@ -220,13 +226,14 @@ class Queries:
         return in_wall_time(answer, self._clock)
 
     def devices(self) -> list[DeviceRow]:
-        """Every device with its state, its holders and its processes."""
+        """Return every device with its state, its holders and its processes."""
         return in_wall_time(device_rows(self._ledger.view(), self._telemetry.latest()), self._clock)
 
     def uuid_of(self, device: str) -> str:
-        """The UUID of a device given by UUID, by its first characters (4 or more), as NODE:INDEX or by index.
+        """Return the UUID of a device.
 
-        Raises NotFound, and Refused for an index that several nodes have.
+        `device` is a UUID, its first characters (4 or more), NODE:INDEX or an index. Raises NotFound, and Refused for
+        an index that several nodes have.
         """
         nodes = self._ledger.view().nodes
         name, colon, index = device.rpartition(":")
@@ -253,7 +260,9 @@ class Queries:
         return replace(self._about(), devices=devices, obstacle=self._decisions.obstacle)
 
     def row(self, job: Job, foresight: Foresight | None = None) -> JobRow:
-        """A job as `ps` lists it, with its times as the ledger has them, and the start that is foreseen, if any."""
+        """Return a job's row of `ps`, with times by the ledger's clock. With `foresight` the row has the predicted
+        start.
+        """
         if job.phase.terminal:
             return self._ended_row(job, self._ledger.last_allocation(job))
         if job.phase is not Phase.PENDING:
@@ -276,7 +285,7 @@ class Queries:
         return job_row(job, None, None, had, remark=self._failed_as(job))
 
     def waits(self) -> WaitIndex:
-        """Why jobs wait by the last plan, indexed once per plan."""
+        """Return why jobs wait by the last plan, indexed once per plan."""
         plan, index = self._decisions.plan, self._index
         if index is None or index[0] is not plan:
             index = self._index = (plan, WaitIndex(plan, self._ledger.view()))
@@ -284,7 +293,7 @@ class Queries:
 
 
 def _stand_in(submission: Submission, user: str) -> Job:
-    """The submission as if it were a job, or the first element of its array."""
+    """Return a job that stands for the submission, or for the first element of its array."""
     name = submission.name or (program_of(submission.command) if submission.command else "")
     spec = JobSpec(user=user, name=name, after=submission.after)
     array = submission.elements

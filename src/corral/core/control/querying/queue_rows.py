@@ -65,7 +65,7 @@ def _rows(
 
 
 def _removed(view: View) -> list[str]:
-    """Queues that are not there any more, with jobs in them."""
+    """Return the names of removed queues that still have unfinished jobs."""
     named = {job.spec.queue for job in view.jobs.values() if not job.phase.terminal}
     return sorted(named - view.queues.keys())
 
@@ -75,7 +75,7 @@ def _may_see(caller: Caller, project: Project) -> bool:
 
 
 def _in_tree_order(view: View) -> Iterator[Queue]:
-    """Each queue, directly followed by those below it."""
+    """Yield each queue, directly followed by its sub-queues."""
 
     below: dict[str | None, list[Queue]] = {}
     for queue in view.queues.values():

@@ -16,7 +16,7 @@ NAMES = frozenset({"expected_start", "since", "until"})
 
 
 def in_wall_time(answer: T, clock: Clock) -> T:
-    """The answer (a row, or rows) with each time in it as the wall clock shows it."""
+    """Return the answer (a row, or rows) with its times by the wall clock."""
     now = clock.now()
     if clock.shown(now) == now:
         return answer

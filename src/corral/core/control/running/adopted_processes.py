@@ -26,7 +26,7 @@ from corral.core.ports.telemetry import Samples
 from corral.core.scheduling.placing.gpu_info import gpu_info
 
 NOT_LIMITED = Enforcement(Level.ADVISORY, Level.ADVISORY)
-"""No other job is placed on its devices. The process itself is not limited to them, because Corral did not start it."""
+"""The enforcement of an adopted job. Corral did not start its process, so the process is not limited to its devices."""
 
 FOUND_WITHIN_S = 3.0
 """The longest wait for a node's answer. An agent finds a process far sooner; a hanging node must not delay an
@@ -60,8 +60,9 @@ class Adoption:
     def adopt(self, pid: int, caller: Caller, submission: Submission) -> str:
         """Allocate the devices of a process to a new job, and return the job's id. The job runs once it is watched.
 
-        Raises Refused if the process does not exist, uses no device, or would end this server with it. Raises Forbidden
-        if it is not the caller's, and Conflict if it is a job already, or another job holds a device that it uses.
+        Raises Refused if the process does not exist, uses no device, or is this server or one of its parents. Raises
+        Forbidden if it is not the caller's, and Conflict if it is a job already, or another job holds a device that it
+        uses.
         """
         refuse_priority(self._ledger.view().limits, submission.priority, caller)
         process, placement = self._at_work(self._found(pid, caller))
@@ -126,8 +127,7 @@ class Adoption:
 def find_process(view: View, nodes: Nodes, pid: int) -> list[ProcessFound]:
     """Return the running processes with this pid, at most one per node, in the order of the nodes.
 
-    All nodes are asked at once. A node that is known to be silent, or does not answer within FOUND_WITHIN_S, is left
-    out.
+    All nodes are asked at once. A node that is silent, or does not answer within FOUND_WITHIN_S, is left out.
     """
     asked = {
         name: nodes.worker(name).ask(partial(agent.host.process, pid))

@@ -43,7 +43,9 @@ KEPT_CHARACTERS = 1_000
 """The most characters of a command that the ledger records."""
 
 UNCLAIMED_S = 10.0
-"""A command whose output nobody reads within this time no longer counts."""
+"""The time within which a reader of a command's output must come. After it, the command does not count in the
+limits.
+"""
 
 _SIGNALLED = 128
 
@@ -75,7 +77,7 @@ class Executions:
         clock: Clock,
         agent_of: Callable[[Launch], NodeAgent],
     ) -> None:
-        """`agent_of` raises NodeUnreachable; at once for a node that is known to be silent."""
+        """`agent_of` returns the agent of a launch's node. It raises NodeUnreachable, at once for a silent node."""
         self._ledger = ledger
         self._queries = queries
         self._attempts = attempts

@@ -99,15 +99,16 @@ class Interaction:
         return self._heard_at.get(job_id)
 
     def needs_nobody(self, job: Job) -> bool:
-        """Return whether the job has all its input, or reads no more. Raises BackendFailed if the node cannot be
-        asked now.
+        """Return whether no client is needed any more: the job has all its input, or reads no more.
+
+        Raises BackendFailed if the node cannot be asked now.
         """
         attempt = self._attempts.of_job(job.id)
         taken = None if attempt is None else self._give(attempt.launches[0], 0, b"", False)
         return taken is not None and not taken.open
 
     def forget(self, job_id: str) -> None:
-        """Forget when the job last received input: it needs no more."""
+        """Forget when the job last received input. Call this once the job needs no more input."""
         self._heard_at.pop(job_id, None)
 
     def _changeable(self, job_id: str, caller: Caller) -> Job:
@@ -133,7 +134,7 @@ class Interaction:
             raise Conflict(f"job {job.id} is being started and cannot be sent a signal yet")
 
     def agent_of(self, launch: Launch) -> NodeAgent:
-        """Return the agent of the launch's node. Raises NodeUnreachable; at once if the node is known to be silent."""
+        """Return the agent of the launch's node. Raises NodeUnreachable, at once for a silent node."""
         silent = self._ledger.view().unanswering(launch.node) if len(self._nodes) > 1 else None
         if silent is not None:
             raise NodeUnreachable(f"job {launch.job.id} is on a node that gets no requests now: {silent}")

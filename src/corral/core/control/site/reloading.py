@@ -32,7 +32,7 @@ _LIVE = frozenset(name for name, declared in declarations(Settings).items() if L
 class SiteSettings:
     """Puts a site's queues, projects, pools and limits into the ledger's view.
 
-    Each reload also calls `renew`. It reads other inputs that may have been renewed, and logs those that it cannot use.
+    Each reload also calls `renew`, which reads other inputs that may have changed, and logs those that are unusable.
     `applied` is called with settings once they are in force. `arrange` are the functions of features.
     """
 
@@ -83,8 +83,9 @@ class SiteSettings:
         return True
 
     def reload_for(self, caller: Caller) -> ReloadedSettings:
-        """As `reload`, for an administrator. Return the changes. Raises Forbidden, BackendFailed, and Refused if
-        none was applied.
+        """Reload as `reload` does, for an administrator. Return the changes.
+
+        Raises Forbidden, BackendFailed, and Refused if no settings were applied.
         """
         must_be_admin(caller, "reloading the settings")
         log.info("%s has the settings reloaded", caller.user)

@@ -30,13 +30,18 @@ _Inventory = tuple[Mapping[str, Node], Mapping[str, Pool]]
 
 
 class EligibleNodes:
-    """Which nodes could serve a submission, as `eligible_nodes` says, cached while nodes and pools stay the same."""
+    """Finds the nodes that could serve a submission, by `eligible_nodes`. Results are cached while nodes and pools stay
+    the same.
+    """
 
     def __init__(self) -> None:
         self._known: tuple[_Inventory | None, dict[_Wish, tuple[str, ...]]] = (None, {})
 
     def __call__(self, view: View, submission: Submission, user: str) -> tuple[str, ...]:
-        """Their names; the request must be complete. Of a single node it is not asked whether it could."""
+        """Return the names of these nodes. The request must be complete.
+
+        A server's only node is returned without a check.
+        """
         if len(view.nodes) == 1:
             return tuple(view.nodes)
         inventory, known = self._known

@@ -15,7 +15,7 @@ from corral.core.model.placing.placement_rules import PlacementRules, Toleration
 from corral.core.ports.containers import Containers
 
 IMAGES_DIRECTORY = "/"
-"""A container whose job has this working directory, or none, begins in the directory of its image."""
+"""If a job has this working directory, or none, its container begins in the working directory of the image."""
 
 NO_MPS = (
     "a container cannot be given a part of a GPU that is shared by MPS, because the daemon is the host's; "
@@ -65,7 +65,11 @@ def with_container(submission: Submission, containers: Containers | None) -> Sub
 
 
 def beside_mps(request: Request) -> Request:
-    """A request for a part of a device, for a container that reaches no MPS: by another means. Raises Refused."""
+    """Return the request for a container that cannot reach an MPS daemon.
+
+    A part of a device is then shared by time slices, unless the request names another means. Raises Refused if the
+    request demands MPS.
+    """
     if request.whole or not request.devices or request.mig_profile is not None:
         return request
     if request.means is Means.MPS:
@@ -107,7 +111,7 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
             field="gang_size",
         )
     word = submission.checkpoint_signal
-    # Its validity is checked only here: the rest of a submission is checked once it has its container.
+    # This is checked only here: the other parts of a submission are checked once it has its container.
     check_checkpoint(word, submission.checkpoint_grace_s, submission.time_limit_s)
     if word is not None and CheckpointSignal.parse(word).name != "TERM":
         raise Refused(

@@ -30,14 +30,14 @@ class RequestRules:
     """The site's rules for completing requests.
 
     Attributes:
-        catalogue: the known resource names; None for those that come with Corral.
+        catalogue: the known resource names; None means the names that come with Corral.
         split, may_fragment: how a share without room on any single device is split over several, and whether it may be
             split into parts. A request may choose how to split, and refuse to be split into parts. By default, shares
             by other systems' names are split evenly, as their users expect, and other shares fill devices.
-        min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a
-            device whose capability is unknown is not used.
-        default_vendor: whose devices a request is for that names none; None where the site does not say.
-        containers: what containers jobs run in; None where they are processes.
+        min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a device
+            whose capability is unknown is not used.
+        default_vendor: the vendor of requests that name none; None if the site has no default.
+        containers: the rules for the containers of jobs; None if jobs are processes.
     """
 
     catalogue: Catalogue | None = None
@@ -50,7 +50,8 @@ class RequestRules:
     def settle(
         self, submission: Submission, user: str, nodes: Iterable[Node] = ()
     ) -> tuple[Submission, tuple[str, ...]]:
-        """The submission with a complete request, and notes for the user on what was rounded; `nodes` are the site's.
+        """Return the submission with a complete request, and notes for the user about rounded amounts. `nodes` are the
+        site's.
 
         Raises Refused for invalid resource names and amounts, for devices requested in two ways, and for requests that
         cannot run here.
@@ -91,7 +92,7 @@ class RequestRules:
         return replace(submission, request=request, resources={}), notes
 
     def resource_names(self) -> tuple[ResourceNameRow, ...]:
-        """The resource names that submissions may use, as the definitions are ordered."""
+        """Return the resource names that submissions may use, in the order of their definitions."""
         known = self.catalogue or own_catalogue()
         return tuple(
             ResourceNameRow(
@@ -106,7 +107,9 @@ class RequestRules:
         )
 
     def explained(self, never: str, submission: Submission, view: View) -> str:
-        """Why no device here can serve a submission, mentioning rules of this site that exclude devices."""
+        """Return `never`, the reason why no device can serve a submission, with the rules of this site that exclude
+        devices.
+        """
         request = submission.request
         devices = [device for node in view.nodes.values() for device in node.devices] if request.devices else []
         least = self.min_compute
@@ -136,7 +139,7 @@ class RequestRules:
 
 
 def request_rules(settings: Settings, home: Home, containers: Containers | None = None) -> RequestRules:
-    """The rules of these settings. Raises Refused for a file of resource names that cannot be used."""
+    """Return the rules by these settings. Raises Refused for an invalid file of resource names."""
     names = settings.resource_names
     catalogue = None if names is None else load_catalogue([home.root / names])
     return RequestRules(
@@ -198,11 +201,13 @@ def _reserved(request: Request) -> Request:
 
 
 def with_vendor(request: Request, resources: Collection[str], nodes: Iterable[Node], default: str | None) -> Request:
-    """The request with the vendor that it is for, by the first of these that says so: its own word, what it asks for,
-    the devices, models or slices that it names, the site's `default`, the one vendor that the site has, the first.
+    """Return the request with its vendor.
 
-    `resources` are other systems' names by which it asks for devices.
-    Raises Refused for a vendor that is not known, and for one that cannot serve what else is asked for.
+    The vendor follows from the first of these that is known: the request's own vendor, or options that need one vendor;
+    the devices, models or slices that the request names; the site's `default`; the only vendor of the site's devices;
+    the first vendor. `resources` are the request's resource names of other systems.
+
+    Raises Refused for an unknown vendor, and if options of the request need GPUs of different vendors.
     """
     if not request.devices:
         return request
@@ -226,7 +231,9 @@ def with_vendor(request: Request, resources: Collection[str], nodes: Iterable[No
 
 
 def _of_named(request: Request, devices: Iterable[Device]) -> str | None:
-    """The one maker of the devices that the request names, by UUID, model or profile; None where it names none."""
+    """Return the only vendor of the devices that the request names by UUID, model or profile. None if it names none, or
+    if their vendors differ.
+    """
     if not (request.device_uuids or request.models or request.mig_profile):
         return None
     return _only({device.vendor for device in devices if _is_named(request, device)})

@@ -42,13 +42,13 @@ _Kept = tuple[float, V]
 
 @dataclass(frozen=True, slots=True)
 class NodeFindings:
-    """Findings about the files of one submission on one node; None is unknown.
+    """Findings about the files of one submission on one node. None is unknown.
 
     Attributes:
-        enterable: whether its owner can work in the working directory.
-        program: whether its program can be started there.
-        outputs: whether the directories for its output files exist, by directory.
-        script: whether the file exists that its interpreter has to run.
+        enterable: whether the job's user can work in the working directory.
+        program: whether the job's program can be started.
+        outputs: whether each directory for output files exists, by directory.
+        script: whether the file exists that the command's interpreter has to run.
         detection: the facts about the command; not read for a job without GPUs.
     """
 
@@ -70,7 +70,7 @@ class FileFindings:
 
     @property
     def unusable(self) -> bool:
-        """Whether the owner can work in the working directory on no node."""
+        """Whether there are nodes, and the job's user can work in the working directory on none of them."""
         return bool(self.nodes) and all(found.enterable is False for found in self.nodes.values())
 
     @property
@@ -93,7 +93,7 @@ class FileFindings:
 
     @property
     def _complete(self) -> bool:
-        """Whether nothing is missing that its owner could make."""
+        """Whether no file is missing that the job's user could create."""
         return not (self.unusable or self.without_program or self.without_script or self.missing_outputs)
 
 
@@ -101,7 +101,7 @@ class FileFindingsCache:
     """Inspects files, and caches the findings for a moment. Safe from any thread."""
 
     def __init__(self, files: NodeFiles, candidates: CandidateNodes, clock: Clock, *, on_hosts: bool = True) -> None:
-        """Without `on_hosts` the files that jobs name are in their containers, and none are looked at."""
+        """Without `on_hosts` jobs run in containers, which have their own files, so no files are inspected."""
         self._on_hosts = on_hosts
         self._files = files
         self._candidates = candidates
@@ -111,7 +111,7 @@ class FileFindingsCache:
         self._facts: _Memory[FileFacts | None] = _Memory(clock)
 
     def cached(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...] | None:
-        """As `inspect`, if all findings are cached; None if a file would have to be read."""
+        """Return the same as `inspect` if all findings are cached; None if a file would have to be read."""
         who = _credentials(caller)
         findings = []
         for submission in map(first_of, submissions):
@@ -150,7 +150,9 @@ class FileFindingsCache:
         return tuple(findings[key] for key in keys)
 
     def _nodes_chosen(self, submission: Submission, user: str) -> tuple[str, ...] | None:
-        """The nodes for the submission if they were chosen a moment ago; none if no files are looked at."""
+        """Return the nodes for the submission if they were chosen a moment ago, else None. () if no files are
+        inspected.
+        """
         if submission.kind is not JobKind.RUN or submission.container is not None or not self._on_hosts:
             return ()
         only = self._candidates.only()
@@ -196,7 +198,7 @@ class FileFindingsCache:
 
 
 class _Memory(Generic[V]):
-    """The newest values by key, each for as long as it is trusted. Safe from any thread."""
+    """The newest values by key. A value is valid for TRUST_S. Safe from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -204,13 +206,13 @@ class _Memory(Generic[V]):
         self._kept: OrderedDict[Hashable, _Kept[V]] = OrderedDict()
 
     def get(self, key: Hashable) -> _Kept[V] | None:
-        """The value and when it was found."""
+        """Return the valid value of the key with the time at which it was found, None if there is none."""
         with self._lock:
             kept = self._kept.get(key)
         return kept if kept is not None and self._clock.monotonic() - kept[0] < TRUST_S else None
 
     def put(self, key: Hashable, kept: _Kept[V]) -> None:
-        """Keep a value with the time when it was found."""
+        """Store a value with the time at which it was found."""
         with self._lock:
             self._kept[key] = kept
             self._kept.move_to_end(key)
@@ -263,7 +265,9 @@ def _start_query(submission: Submission) -> FileQuery | None:
 
 
 def _script_query(submission: Submission) -> FileQuery | None:
-    """At the file that the command's interpreter is to run; a script that was copied needs none."""
+    """Return the query for the file that the command's interpreter is to run. None if there is none, or the script is
+    stored with the job.
+    """
     found = None if submission.script_text is not None else script_argument(submission.command)
     if found is None:
         return None
@@ -272,7 +276,7 @@ def _script_query(submission: Submission) -> FileQuery | None:
 
 
 def _output_directories(submission: Submission) -> tuple[str, ...]:
-    """Return the directories of its output files, without those whose names differ from job to job."""
+    """Return the directories of the job's output files, without those whose names differ from job to job."""
     if submission.output is None and submission.error is None:
         return ()
     named = [posixpath.dirname(pattern) for pattern in (submission.output, submission.error) if pattern is not None]

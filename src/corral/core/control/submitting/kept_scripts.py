@@ -54,7 +54,10 @@ def check_script(submission: Submission) -> None:
 
 
 def in_container(submission: Submission) -> Submission:
-    """The submission of a script as its container can run it: a shell writes the script there. Raises Refused."""
+    """Return the submission of a stored script with a command that writes the script inside the container and runs it.
+
+    Raises Refused for a script that is invalid or too large.
+    """
     text = submission.script_text
     if text is None:
         return submission
@@ -77,7 +80,7 @@ def in_container(submission: Submission) -> Submission:
 
 
 def refuse_too_much_kept(view: View, submission: Submission, user: str) -> None:
-    """Raises Refused if the user's jobs would keep too much of large scripts."""
+    """Raise Refused if the large scripts of the user's jobs would exceed MOST_BYTES_OF_USER."""
     text = submission.script_text
     if text is None or len(text) <= SMALL_BYTES:
         return

@@ -41,7 +41,7 @@ _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|R
 
 
 def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: ProcessIdentity | None) -> JobSpec:
-    """The specification that the ledger keeps: the submission, its user, and the site's defaults."""
+    """Return the specification that the ledger stores: the submission, its user, and the site's defaults."""
     settled = _settled(submission, limits)
     terms: dict[str, Any] = {name: getattr(submission, name) for name in _TERMS}
     terms["name"] = submission.name or (called(submission) if submission.command else submission.kind.value)
@@ -86,7 +86,7 @@ def _settled(submission: Submission, limits: Limits) -> _Settled:
 
 
 def called(submission: Submission) -> str:
-    """A name for a submission that has none: its script, or the program of its command."""
+    """Return a name for a submission without a name: its script, or the program of its command."""
     command, text = submission.command, submission.script_text
     if text is None:
         return program_of(command)
@@ -94,7 +94,7 @@ def called(submission: Submission) -> str:
 
 
 def program_of(command: Sequence[str]) -> str:
-    """A name for a command: its program, or the script or module that an interpreter runs."""
+    """Return a name for a command: its program, or the script or module that an interpreter runs."""
     program = posixpath.basename(command[0])
     if _INTERPRETER.fullmatch(program) is None:
         return program
@@ -140,7 +140,9 @@ def jobs_needed(submission: Submission) -> int:
 
 
 def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: float) -> tuple[Job, ...]:
-    """The jobs of a submission. The first id is the job's or the array's; each element has a number of its own."""
+    """Return the jobs of a submission. The first id is that of the job or array; each element of an array has a number
+    of its own.
+    """
     begin_at = spec.begin_at if spec.begin_at is not None and spec.begin_at > now else None
     array, sweep = submission.elements, submission.sweep
     if array is None:

@@ -26,7 +26,7 @@ Found = Mapping[FileQuery, "FileFacts"]
 
 
 class NodeFiles:
-    """Has the agents of nodes inspect files, all of them at the same time. Safe from any thread."""
+    """Lets the agents of nodes inspect files, all at the same time. Safe from any thread."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -38,7 +38,7 @@ class NodeFiles:
         if another does; if none answers, the findings of all are empty.
         """
         if len(self._nodes) == 1:
-            # Its agent bounds the time itself.
+            # The only node is asked on this thread: its agent limits the time itself.
             return {name: self._on(name, asked, who) for name, asked in queries.items()}
         asked_of = {
             name: self._nodes.worker(name).inspect(partial(self._on, name, asked, who))

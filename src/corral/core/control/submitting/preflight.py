@@ -111,7 +111,9 @@ class SubmissionPreflight:
         return () if isinstance(found, Unread) else found
 
     def _places_of(self, view: View, submission: Submission, caller: Caller) -> "dict[Place, tuple[str, ...]]":
-        """As `places_of` for the nodes that could serve the submission, cached while the nodes stay the same."""
+        """Return `places_of` for the nodes that could serve the submission. The result is cached while the nodes stay
+        the same.
+        """
         nodes, places = self._places
         if nodes is not view.nodes or len(places) >= _MOST_REQUESTS:
             nodes, places = self._places = view.nodes, {}
@@ -137,7 +139,7 @@ def _alike(known: "Mapping[str, Detection]", nodes: Sequence[str]) -> "Sequence[
 
 
 def places_of(view: View, request: Request, nodes: Sequence[str]) -> "dict[Place, tuple[str, ...]]":
-    """Each kind of device that the request may get on these nodes, and which of them have it, in order of index."""
+    """Return each kind of device that the request may get on these nodes, with the nodes that have it."""
     places: dict[Place, dict[str, None]] = {}
     for name in nodes:
         node = view.nodes[name]
@@ -173,7 +175,7 @@ def _place(node: Node, device: Device, request: Request) -> "Place":
 
 
 def _sentences(judged: Sequence[_Judged]) -> list[str]:
-    """Each finding once; with the models or the nodes if it concerns only some of them."""
+    """Return a sentence for each finding. A finding that concerns only some devices names their models or nodes."""
     concerned: dict[Finding, list[_Judged]] = {}
     for one in judged:
         for finding in one.findings:
@@ -185,7 +187,10 @@ def _sentences(judged: Sequence[_Judged]) -> list[str]:
 
 
 def _on(concerned: Sequence[_Judged], judged: Sequence[_Judged]) -> str:
-    """Return "on Tesla T4: "; the nodes if others with that model are not concerned; "" if all are."""
+    """Return the beginning of a sentence: "on Tesla T4: ".
+
+    It names nodes instead if the finding concerns only some of the nodes with a model; "" if it concerns all.
+    """
     if len(concerned) == len(judged):
         return ""
     models = dict.fromkeys(one.place.model for one in concerned)

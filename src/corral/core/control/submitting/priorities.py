@@ -1,4 +1,4 @@
-"""Which priorities callers may choose: users within the site's range, administrators any."""
+"""The priorities that callers may choose: users within the site's range, administrators any."""
 
 from dataclasses import replace
 
@@ -13,10 +13,11 @@ NICE_PER_STEP = 100
 
 
 def settle_priority(limits: Limits, asked: Submission, caller: Caller) -> tuple[Submission, tuple[str, ...]]:
-    """The submission with its nice value turned into a priority, and notes for the user.
+    """Return the submission with its nice value converted to a priority, and notes for the user.
 
-    The result is limited to the caller's range, because scripts bring nice values from sites with other ranges. Raises
-    Refused for a priority outside that range.
+    A priority from a nice value is limited to the caller's range, because scripts bring nice values from sites with
+    other ranges. Raises Refused for an explicit priority outside that range, and for a priority together with a nice
+    value.
     """
     if asked.nice is None:
         refuse_priority(limits, asked.priority, caller)
@@ -34,7 +35,7 @@ def settle_priority(limits: Limits, asked: Submission, caller: Caller) -> tuple[
 
 
 def refuse_priority(limits: Limits, priority: int | None, caller: Caller, *, whose: str = "") -> None:
-    """Raises Refused for a priority that the caller may not use. Everybody may use None, the site's default."""
+    """Raise Refused for a priority that the caller may not use. Every caller may use None, the site's default."""
     allowed = _range_of(limits, caller)
     if priority is not None and allowed is not None and not allowed[0] <= priority <= allowed[1]:
         raise Refused(

@@ -16,13 +16,13 @@ MAX_RULES = 100
 """The most rules of each kind, expressions of each selector, and values of each expression."""
 
 MAX_WORD_LENGTH = 320
-"""A label of Kubernetes has at most 253 characters, a slash and 63 more."""
+"""The most characters of a word. A label of Kubernetes has at most 253 characters, a slash and 63 more."""
 
 MAX_WEIGHT = 100
 
 
 def check_rules(rules: PlacementRules | None) -> None:
-    """Raises Refused for rules that are too many or too long, or that compare with nothing."""
+    """Raise Refused for rules that are too many or too long, or that compare with nothing."""
     if rules is None:
         return
     preferred: list[PreferredNodes | PreferredNeighbours] = [*rules.preferred_nodes, *rules.preferred_neighbours]

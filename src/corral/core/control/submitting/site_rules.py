@@ -77,7 +77,9 @@ def refuse_full(view: View, jobs: Sequence[Job]) -> None:
 
 
 def refuse_move(view: View, jobs: Sequence[Job], queue: str) -> None:
-    """Raises Refused if these waiting jobs, in another queue than now, exceed how many may wait there or above it."""
+    """Raise Refused if moving these waiting jobs to `queue` would exceed a limit on waiting jobs there or in a queue
+    above.
+    """
     for name in ancestry(view.queues, queue):
         most = view.queues[name].quota.waiting if name in view.queues else None
         come = [job for job in jobs if name not in ancestry(view.queues, job.spec.queue)]

@@ -15,7 +15,7 @@ _MOST_NAMED = 4
 _LATER = "; it must be there when the job starts"
 _FORCE = "; --force submits it anyway"
 _FIELDS = {ProgramState.NOT_EXECUTABLE: "program.mode"}
-"""Fields by which `corral run` distinguishes 126 from 127."""
+"""The error fields by which `corral run` distinguishes exit code 126 (not executable) from 127 (not found)."""
 
 
 def start_notes(view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
@@ -34,19 +34,19 @@ def start_notes(view: View, submission: Submission, caller: Caller, files: FileF
 
 
 def lacks_what_starts(submission: Submission, files: FileFindings) -> bool:
-    """Return whether the submission would be refused without `force`."""
+    """Return whether the submission would be refused without `force` because of missing files."""
     lacks = files.without_program or files.without_script or bool(files.missing_outputs)
     return lacks and not _starts_later(submission)
 
 
 def listed(nodes: Sequence[str]) -> str:
-    """The names of a few nodes, and how many more there are."""
+    """Return the names of a few nodes, and the number of the others."""
     more = f" and {len(nodes) - _MOST_NAMED} more" if len(nodes) > _MOST_NAMED else ""
     return ", ".join(nodes[:_MOST_NAMED]) + more
 
 
 def where(view: View, nodes: Sequence[str]) -> str:
-    """ " on gpu-03, gpu-07"; nothing on a server that has a single node."""
+    """ " on gpu-03, gpu-07"; "" on a server with a single node."""
     return f" on {listed(nodes)}" if len(view.nodes) > 1 else ""
 
 

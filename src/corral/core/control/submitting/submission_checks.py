@@ -174,7 +174,7 @@ def _check_request(request: Request) -> None:
 
 
 def node_notes(view: View, request: Request) -> tuple[str, ...]:
-    """A note for each node that a submission names and that is not here: it may be misspelled, or come later."""
+    """Return a note for each node that a submission names and that is unknown: it may be misspelled, or join later."""
     named = (("may run on", request.nodes), ("excludes", request.excluded_nodes))
     unknown = [(name, verb) for verb, names in named for name in names if name not in view.nodes]
     notes = [
@@ -314,7 +314,7 @@ def _check_array(array: ArraySpec) -> None:
 
 
 def _check_input(submission: Submission) -> None:
-    """Raises Refused if the job cannot be sent input as it asks for."""
+    """Raise Refused if the job's demand for input is invalid."""
     field = "stdin" if submission.stdin else "terminal"
     if not submission.stdin and submission.terminal is None:
         return

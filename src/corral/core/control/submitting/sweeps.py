@@ -19,10 +19,10 @@ MAX_PARAMS = 20
 MAX_PARAM_NAME_LENGTH = 64
 MAX_VALUE_LENGTH = 1000
 MAX_ELEMENT_LENGTH = 4000
-"""The most characters of all values of one job together: each job is stored with its own."""
+"""The most characters of all values of one job together: each job is stored with its values."""
 
 MAX_TEXT = 64 * 1024 * 1024
-"""Characters of the texts of all jobs of the arrays and sweeps that are sent at once: the ledger has them for each."""
+"""The most characters of the texts of all jobs of the arrays and sweeps in one request: the ledger stores each text."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = re.compile(
@@ -47,7 +47,7 @@ def element_specs(spec: JobSpec, sweep: Sweep) -> Iterator[JobSpec]:
 
 
 def _with_values(of: Submission | JobSpec, params: Params) -> dict[str, Any]:
-    """The texts that may name parameters, with their values."""
+    """Return the texts that may contain parameters, with the parameters replaced by their values."""
     return {
         "command": tuple([with_values(word, params) for word in of.command]),
         "name": with_values(of.name, params),
@@ -78,14 +78,16 @@ def _count(submission: Submission) -> int:
 
 
 def _kept_length(submission: Submission) -> int:
-    """Return the most characters stored with one of its jobs; the environment is stored once for all."""
+    """Return an upper bound of the characters stored with each job of the submission. The environment is stored once
+    for all jobs.
+    """
     plain = to_plain(replace(submission, env={}, array=None, sweep=None), compact=True)
     values = [] if submission.sweep is None else _longest(submission.sweep)
     return len(json.dumps(plain)) + _growth(submission) + sum(len(value) for _, value in values)
 
 
 def _growth(submission: Submission) -> int:
-    """Return the most characters that values add to the texts of one of its jobs, without making those texts."""
+    """Return an upper bound of the characters that parameter values add to the texts of each job."""
     longest = [] if submission.sweep is None else _longest(submission.sweep)
     files = (submission.output or "", submission.error or "", submission.input or "")
     texts = (*submission.command, submission.name, submission.workdir, *files)
@@ -98,7 +100,7 @@ def _longest(sweep: Sweep) -> Params:
 
 
 def check_sweep(submission: Submission, most_name_length: int) -> None:
-    """Raises Refused for a sweep that cannot be made: names, values, or too many jobs."""
+    """Raise Refused for a sweep with invalid names or values, or with too many jobs."""
     sweep = submission.sweep
     if sweep is None:
         return

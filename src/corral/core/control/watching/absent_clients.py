@@ -1,4 +1,4 @@
-"""The watch over jobs that get input from a client: if the client is gone, the job would hold its GPUs for ever."""
+"""The watch over jobs that get input from a client. If the client is gone, its job would hold its GPUs for ever."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -29,12 +29,14 @@ class AbsentClients:
         self._interaction = interaction
         self._stop = stop
         self._since: dict[str, float] = {}
-        """Jobs that may take input, and since when their clients are waited for."""
+        """Jobs that may take input. The value is the time from which on their clients are awaited, in monotonic
+        seconds.
+        """
         self._begun = False
         ledger.subscribe(self._on_change)
 
     def look(self) -> None:
-        """One round."""
+        """Run one round: end each job whose client has been absent for over ABSENT_S and is still needed."""
         now, jobs = self._clock.monotonic(), self._ledger.view().jobs
         if not self._begun:
             self._begun = True
@@ -53,7 +55,7 @@ class AbsentClients:
             else:
                 self._end(job)
         except CorralError as error:
-            # Its node does not answer: it is asked again.
+            # The job's node does not answer. The next round asks it again.
             log.info("job %s: %s", job.id, error)
 
     def _end(self, job: Job) -> None:

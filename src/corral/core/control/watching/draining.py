@@ -20,7 +20,9 @@ log = logging.getLogger(__name__)
 
 
 class DrainWatch:
-    """Stops jobs on nodes whose deadline has come. A reservation and an adopted process stay: they cannot rerun."""
+    """Stops jobs on nodes whose deadline has come. A reservation and an adopted process stay, because they cannot be
+    run again.
+    """
 
     def __init__(self, ledger: Ledger, clock: Clock, stop: Callable[[str], None]) -> None:
         self._ledger = ledger
@@ -28,7 +30,7 @@ class DrainWatch:
         self._stop = stop
 
     def look(self) -> None:
-        """One round."""
+        """Run one round: evict the overdue jobs."""
         if not overdue_jobs(self._ledger.view(), self._clock.now()):
             return
         for allocation_id in self._ledger.commit(self._evict).result():
@@ -49,7 +51,7 @@ class DrainWatch:
 
 
 def overdue_jobs(view: View, now: float) -> list[tuple[Job, str]]:
-    """Jobs that have to leave a node now for its deadline, each once, with that node."""
+    """Return the jobs that must leave a drained node now, each once, with that node."""
     found: dict[str, tuple[Job, str]] = {}
     for node, cordon in sorted(view.node_cordons.items()):
         if cordon.deadline is None:

@@ -1,4 +1,5 @@
-"""Tells users why their jobs failed: a line at the end of the log of each failed attempt, and the same text for `why`.
+"""Explains to users why their jobs failed: a line at the end of the log of each failed attempt, and the same text for
+`why`.
 
 Later answers are computed again from the end of the log, so they survive a restart. Only the short words for lists of
 jobs are kept, in memory, because a listing cannot wait for all logs. A server that starts computes them again for the
@@ -40,7 +41,7 @@ LOOKED_BACK_AT = 100
 """The number of jobs whose short words a starting server computes again."""
 
 AgentOf = Callable[[Job, int], NodeAgent | None]
-"""The agent of the node that has the log of a job's member; None if none is known."""
+"""Returns the agent of the node that has the log of a job's member; None if no agent is known."""
 
 Task = Callable[[], None]
 
@@ -56,8 +57,9 @@ class FailureNotes:
         later: Callable[[Task], object],
         on_node: Callable[[Job, Task], object],
     ) -> None:
-        """`later` returns at once, and has something done on a thread that may wait for the disk and for nodes. There
-        `on_node` is called, to have it done on a thread that the job's node may hold up.
+        """`later` returns at once, and runs its argument on a thread that may wait for the disk and for nodes.
+
+        On that thread `on_node` is called. It runs its task on a thread that only the job's node may delay.
         """
         self._ledger = ledger
         self._agent_of = agent_of
@@ -66,7 +68,7 @@ class FailureNotes:
         self._words: dict[tuple[str, int], str] = {}
 
     def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
-        """A listener for `Ledger.subscribe`: has each failure among the deltas noted in its job's log."""
+        """Add a note on each new failure to the log of its job. A listener for `Ledger.subscribe`."""
         for delta in deltas:
             if isinstance(delta, JobChanged) and delta.changes.get("phase") is Phase.FAILED:
                 self._later(partial(self._hand_over, delta))
@@ -79,7 +81,7 @@ class FailureNotes:
             self._on_node(failed, partial(self._note, failed))
 
     def look_back(self) -> None:
-        """Have the few words worked out for the jobs that failed last before this server started."""
+        """Compute the short words for the jobs that failed last before this server started. Returns at once."""
         self._later(self._look_back)
 
     def _look_back(self) -> None:
@@ -90,7 +92,7 @@ class FailureNotes:
         self.of(job)
 
     def word(self, job: Job) -> str | None:
-        """Why a job failed in few words, None if these are not known or were not looked for. Waits for nothing."""
+        """Return in few words why a job failed; None if unknown or not computed yet. Returns at once."""
         return self._words.get((job.id, job.attempts)) if job.phase is Phase.FAILED else None
 
     def of(self, job: Job, audience: Audience = Audience.COMMAND_LINE) -> Diagnosis | None:
@@ -127,7 +129,9 @@ class FailureNotes:
         return found
 
     def _found(self, job: Job, audience: Audience) -> Diagnosis | None:
-        """The first member's that did not merely follow from another's."""
+        """Return the first diagnosis that is not a consequence of another member's failure, else the first
+        diagnosis.
+        """
         view, allocation = self._ledger.view(), self._ledger.last_allocation(job)
         members = min(job.spec.request.gang_size, MOST_RANKS)
         consequence = None
@@ -210,6 +214,6 @@ def end_of_log(agent: NodeAgent, job: Job, rank: int) -> bytes:
     size = agent.logs.read(job.id, rank, 0, 0, mark).size_bytes
     if not size:
         return b""
-    # One byte more than needed shows whether it begins within a line.
+    # With one byte more than needed, the reader sees whether the piece begins within a line.
     chunk = agent.logs.read(job.id, rank, max(0, size - TAIL_BYTES - 1), TAIL_BYTES + 1, mark)
     return base64.b64decode(chunk.data)

@@ -36,7 +36,7 @@ class IdleWatch:
         self._idle: dict[str, Idle] = {}
 
     def look(self) -> None:
-        """One round."""
+        """Run one round: warn the holders of idle GPUs, and release GPUs that stayed idle for too long."""
         verdicts, self._idle = judge_idle(
             self._ledger.view(), self._telemetry.latest(), self._idle, self._policy, self._clock.now()
         )

@@ -1,6 +1,6 @@
-"""The watch over the memory of shared devices: jobs against their grants.
+"""The watch over the memory of shared devices: it compares what jobs use with their grants.
 
-It writes its finding into a job's log and stops the job as FAILED, so that its retry policy applies.
+The watch writes its finding into a job's log and stops the job as FAILED, so that the job's retry policy applies.
 """
 
 import logging
@@ -24,7 +24,7 @@ Tell = Callable[[str, str], None]
 
 
 class Stopper:
-    """Ends jobs that broke their bounds, or whose device failed."""
+    """Ends jobs that exceeded their limits, or whose device failed."""
 
     def __init__(self, ledger: Ledger, clock: Clock, stop: Callable[[str], None]) -> None:
         self._ledger = ledger
@@ -41,9 +41,10 @@ class Stopper:
         rule: EvictionRule | None = None,
         for_job_id: str | None = None,
     ) -> None:
-        """Stop a live job, to end in `ending`; its retries apply to FAILED and LOST. Does nothing if it is not live.
+        """Stop a live job, to end in `ending`. After FAILED and LOST the job's retries apply. Does nothing if the job
+        is not live.
 
-        With `rule` it is stopped by that rule for the sake of others, or of job `for_job_id`.
+        With `rule` the job is stopped by that rule in favour of other jobs, or of job `for_job_id`.
         """
 
         def decide(view: View) -> Decided[str | None]:
@@ -81,7 +82,7 @@ class MemoryGuard:
         self._state = GuardState()
 
     def look(self) -> None:
-        """One round: warn jobs over their grant, stop jobs whose grace is over."""
+        """Run one round: warn jobs that exceed their grant, and stop jobs whose grace period is over."""
         bounds = guarded(self._ledger.view())
         if not bounds and not self._state.watched:
             return

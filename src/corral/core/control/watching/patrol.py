@@ -1,4 +1,4 @@
-"""Looks after something again and again, on a thread of its own."""
+"""Runs a check again and again, on a thread of its own."""
 
 import logging
 import threading
@@ -11,15 +11,15 @@ from corral.core.model.errors import CorralError
 log = logging.getLogger(__name__)
 
 _TOLD_AGAIN_S = 600.0
-"""The interval of log lines while each round fails as the one before."""
+"""The interval of log lines while each round fails with the same error as the round before."""
 
 
 class Patrol:
-    """Calls `look` at intervals. A round that fails with one of Corral's own errors is logged, and the next goes on.
+    """Calls `look` at intervals. If a round fails with a CorralError, the error is logged and the rounds go on.
 
-    An unexpected error ends the thread of a `vital` patrol, which decides about jobs, and with it the server: a server
-    without that patrol would give wrong answers. Another patrol logs the error, counts it in `failures` by its name,
-    and goes on. The first round is `at_once`, or after an interval.
+    A `vital` patrol decides about jobs. An unexpected error ends its thread and the server, because a server without
+    that patrol would give wrong answers. Another patrol logs the error, counts it in `failures` by its name, and goes
+    on. The first round is `at_once`, or after an interval.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class Patrol:
 
     @property
     def trouble(self) -> str | None:
-        """The unexpected error of the last round, or None. Safe on any thread."""
+        """The last unexpected error, None after a successful round. Safe on any thread."""
         return self._trouble
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """End after the round in hand."""
+        """Stop after the current round. Waits for it at most 5 s."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)

@@ -97,7 +97,7 @@ class Device:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a slice or a replica: a job that has all of it still shares the device behind it."""
+        """Whether the device is a slice or a replica: a job that has all of it still shares the device behind it."""
         return self.mig_profile is not None or self.means is Means.MIG or self.replica
 
     def held_by(self, share_milli: int) -> Means:
@@ -183,7 +183,7 @@ class NodeCordon:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Why nothing starts on a node that the server cannot reach.
+    """The reason why nothing starts on a node that the server cannot reach.
 
     Attributes:
         since: when the node last answered, or when it came back, Unix seconds.
@@ -235,7 +235,7 @@ class DeviceProcess:
 
     @property
     def owner(self) -> str | None:
-        """The container that it runs in, else its user; None if neither is known."""
+        """The container in which the process runs, else the process's user; None if neither is known."""
         return str(self.runs_in) if self.runs_in is not None else self.user
 
 
@@ -310,8 +310,15 @@ _CHOSEN_REASONS = frozenset({"idle", "clocks_setting", "sync_boost", "display_cl
 
 
 def throttle_reasons(throttle: int) -> tuple[str, ...]:
-    """The names of what throttles a device: its power, its heat, or the host's power supply; () if nothing does."""
+    """The names of the causes that throttle a device, such as its power or its heat; () if nothing does."""
     return tuple(name for name, bit in CLOCK_REASONS.items() if throttle & bit and name not in _CHOSEN_REASONS)
+
+
+class LastUse(NamedTuple):
+    """The use of one device in percent, by its last reading."""
+
+    utilization_pct: float
+    memory_pct: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +330,12 @@ class DeviceCondition:
         unhealthy: why it is considered unhealthy, None if it is healthy.
         ill_since: when it was first seen unreadable or unhealthy; None if it is neither.
         cordoned: the administrator's reason for the cordon, None if there is none.
-        strangers: processes on it that Corral did not start.
-        stale: such processes hold memory, but have not used the device for the site's `stale_after`.
-        lendable: the site counts the device as free for its remaining memory, although such processes are on it.
+        strangers: processes on the device that Corral did not start.
+        stale: the strangers hold memory, but have not used the device for the site's `stale_after`.
+        lendable: the site counts the device as free for its remaining memory, although strangers are on it.
         memory_free_mib, utilization_pct: from the last sample; None if not readable.
-        pod: a pod, none of Corral's, that has it.
+        pod: the pod that has the device and is none of Corral's; None if there is none.
+        use: its use, if a cluster counts its devices: it ranks nodes, because the cluster chooses among their devices.
     """
 
     uuid: str
@@ -342,6 +350,7 @@ class DeviceCondition:
     utilization_pct: int | None = None
     ill_since: float | None = None
     pod: HoldingPod | None = None
+    use: LastUse | None = None
 
     def state(self, *, allocated: bool = False, reserved: bool = False) -> DeviceState:
         """The first state that applies; `allocated` and `reserved` say what Corral has done with the device."""
@@ -358,7 +367,7 @@ class DeviceCondition:
         return DeviceState.FREE
 
     def reason(self, state: DeviceState) -> str | None:
-        """Why the device is in `state`, for a person; None if the condition does not say."""
+        """The reason why the device is in `state`, for a person; None if the condition does not say."""
         return {
             DeviceState.UNREADABLE: self.unreadable,
             DeviceState.UNHEALTHY: self.unhealthy,
@@ -366,7 +375,7 @@ class DeviceCondition:
         }.get(state)
 
     def since(self, state: DeviceState) -> float | None:
-        """Since when the device is in `state` (Unix seconds); None if the condition does not say."""
+        """The time since when the device is in `state` (Unix seconds); None if the condition does not say."""
         if state in (DeviceState.UNREADABLE, DeviceState.UNHEALTHY):
             return self.ill_since
         return self.strangers_since if state in (DeviceState.IN_USE, DeviceState.STALE) else None

@@ -67,10 +67,10 @@ class EndedJobSums(NamedTuple):
 
 
 def added_use(one: GroupUse, other: GroupUse) -> GroupUse:
-    """Both together."""
+    """Return the field-by-field sum of both uses."""
     return GroupUse._make(a + b for a, b in zip(one, other, strict=True))
 
 
 def added_jobs(one: EndedJobSums, other: EndedJobSums) -> EndedJobSums:
-    """Both together."""
+    """Return the field-by-field total of both sums."""
     return EndedJobSums._make(a + b for a, b in zip(one, other, strict=True))

@@ -1,4 +1,4 @@
-"""How a device is shared, and how strictly a job is held to its grant."""
+"""The means of sharing a device, and the levels at which a job's grant is enforced."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,7 +37,7 @@ class Enforcement:
 
 @dataclass(frozen=True, slots=True)
 class HostMeans:
-    """How strictly a host holds Corral's jobs to their CPUs and to their host memory."""
+    """The levels at which a host limits Corral's jobs to their CPUs and to their host memory."""
 
     cpus: Level = Level.ADVISORY
     memory: Level = Level.ADVISORY

@@ -51,7 +51,7 @@ def cpu_list(cpus: tuple[int, ...]) -> str:
 
 
 def read_cpu_list(text: str) -> tuple[int, ...]:
-    """The inverse of `cpu_list`. Raises ValueError."""
+    """The numbers in the kernel's notation of CPUs, such as 0-3,8: the inverse of `cpu_list`. Raises ValueError."""
     cpus: set[int] = set()
     for part in text.strip().split(","):
         if part:

@@ -20,7 +20,7 @@ class Target(StrEnum):
 
 
 class CheckpointSignal(NamedTuple):
-    """`name` is without SIG."""
+    """A signal, and the processes of a job that get it. `name` is the signal's name without SIG."""
 
     name: str
     target: Target

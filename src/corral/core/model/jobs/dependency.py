@@ -41,7 +41,7 @@ class Dependency(NamedTuple):
 
 
 Clause = tuple[Dependency, ...]
-"""Alternatives, one of which must hold."""
+"""Alternative dependencies, one of which must hold."""
 
 _SUCCESS = frozenset({Condition.OK, Condition.CORR})
 _ENDS = frozenset({Condition.OK, Condition.CORR, Condition.ANY, Condition.SINGLETON})

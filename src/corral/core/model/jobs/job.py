@@ -475,7 +475,7 @@ class JobSpec(JobTerms):
 
     @property
     def takes_input(self) -> bool:
-        """Whether somebody sends input to its program, through a pipe or a terminal."""
+        """Whether somebody sends input to the job's program, through a pipe or a terminal."""
         return self.stdin or self.terminal is not None
 
 
@@ -536,19 +536,19 @@ class Job:
 
     @property
     def evicted(self) -> Eviction | None:
-        """The eviction that ended its last launch to make room for other jobs, None if nothing evicted it."""
+        """The eviction that ended the job's last launch to make room for other jobs, None if nothing evicted it."""
         last = f"{self.id}.{self.launches}"
         return self.eviction if self.eviction is not None and self.eviction.allocation_id == last else None
 
     @property
     def evicted_before(self) -> Eviction | None:
-        """How the launch before the last was stopped for others, None if it was not."""
+        """The eviction that ended the job's launch before the last, None if nothing evicted that launch."""
         before = f"{self.id}.{self.launches - 1}"
         return self.eviction if self.eviction is not None and self.eviction.allocation_id == before else None
 
     @property
     def waits_since(self) -> float:
-        """Since when it could have run: its submission, or its begin time."""
+        """The time since when the job could have run: its submission, or its begin time (Unix seconds)."""
         return max(self.submitted_at, self.spec.begin_at or 0.0)
 
     @property

@@ -87,5 +87,5 @@ def _nobodys(process: DeviceProcess) -> bool:
 
 
 def _total(parts: list[int | None]) -> int | None:
-    """The sum, None if a part is not known; 0 without any process."""
+    """The sum of the parts, None if a part is not known; 0 without parts."""
     return None if None in parts else sum(part for part in parts if part is not None)

@@ -46,7 +46,7 @@ def parse_sort(text: str, *, field: str = "sort") -> JobSort:
 
 
 def sorted_rows(rows: Iterable[JobRow], sort: JobSort, now: float) -> list[JobRow]:
-    """The rows in that order."""
+    """The rows in the order of `sort`."""
     value_of = SORT_KEYS[sort.key]
     newest_first = sorted(rows, key=lambda row: -(row.sequence or 0))
     valued = [(value, row) for row in newest_first if (value := value_of(row, now)) is not None]

@@ -44,5 +44,5 @@ def as_glob(pattern: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    # Not `fnmatchcase`, which caches the last 32,768 patterns: a user could fill a gigabyte with these.
+    # `fnmatchcase` is avoided: it caches the last 32,768 patterns, with which a user could fill a gigabyte.
     return re.compile(translate(pattern)).match

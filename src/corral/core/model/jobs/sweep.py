@@ -62,7 +62,9 @@ def with_values(text: str, params: Params) -> str:
 
 
 def with_values_in_pattern(pattern: str, params: Params) -> str:
-    """The same as `with_values` for the pattern of an output file: a percent sign in a value is no placeholder."""
+    """The pattern of an output file with the parameters replaced, as by `with_values`. A percent sign in a value is no
+    placeholder.
+    """
     return with_values(pattern, tuple((name, value.replace("%", "%%")) for name, value in params))
 
 

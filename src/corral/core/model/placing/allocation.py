@@ -22,7 +22,7 @@ class Grant:
 
     @property
     def counted_milli(self) -> int:
-        """The milli-GPU that it counts as, its largest part of the device (`corral.core.model.queues.quota`)."""
+        """The milli-GPU that the grant counts as, its largest part of the device (`corral.core.model.queues.quota`)."""
         return self.share_milli if self.counts_milli is None else self.counts_milli
 
 
@@ -108,5 +108,5 @@ class Allocation:
 
     @property
     def gpus(self) -> float:
-        """The number of GPUs that it counts as, with parts as fractions."""
+        """The number of GPUs that the allocation counts as, with parts as fractions."""
         return sum(grant.counted_milli for grant in self.placement.grants) / MILLI_PER_DEVICE

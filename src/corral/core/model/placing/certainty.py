@@ -1,4 +1,4 @@
-"""How certain the expected start of a job is."""
+"""The certainty of a job's expected start."""
 
 from enum import StrEnum
 

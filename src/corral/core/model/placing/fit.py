@@ -21,7 +21,7 @@ from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
 
 class Cause(StrEnum):
-    """Why a device, or its node, cannot serve a request. Waiting never helps against the static causes."""
+    """The reasons why a device, or its node, cannot serve a request. Waiting never helps against the static causes."""
 
     NO_NODE = "no node"
     NODE_NAME = "node name"
@@ -91,7 +91,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a request does not fit, with the numbers.
+    """The reason why a request does not fit, with the numbers.
 
     Attributes:
         cause: the cause that most devices (or the node itself) share.
@@ -212,7 +212,9 @@ def _room_milli(part: Request, slot: Slot) -> int:
 
 
 def still_fits(request: Request, state: NodeState, slots: Sequence[int], grants: Sequence[Grant]) -> Misfit | None:
-    """Why these grants on these slots are no longer possible, None if they are. Each part of a split is tested."""
+    """The reason why these grants on these slots are no longer possible, None if they are possible. Each part of a
+    split is tested.
+    """
     if request.split_milli is None or (len(grants) == 1 and request.split_milli <= MILLI_PER_DEVICE):
         answer = fit(request, state, named=slots)
         return answer if isinstance(answer, Misfit) else None
@@ -280,7 +282,7 @@ def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
 
 
 def _means_cause(request: Request, slot: Slot) -> Cause | None:
-    """Why the slot's way of sharing does not suit the request, None if it does."""
+    """The reason why the slot's way of sharing does not suit the request, None if it suits the request."""
     if (request.mig_profile is None) is not (slot.profile is None):
         return Cause.PROFILE if request.mig_profile is not None else Cause.MEANS
     if request.mig_profile is not None and slot.profile is not None:
@@ -300,7 +302,7 @@ def _may_be_client(request: Request, slot: Slot) -> bool:
 
 
 def name_misfit(request: Request, name: str, labels: Labels) -> Misfit | None:
-    """Why the request does not allow the node of this name, None if it does. States have no names."""
+    """The reason why the request does not allow the node of this name, None if it does. States have no names."""
     if not request.allows_node(name):
         return Misfit(Cause.NODE_NAME, 1, 0, never=True)
     rules = request.rules

@@ -143,6 +143,23 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleFirst:
+    """A ranking: of the nodes with enough idle devices that with the most comes first, then the least used one.
+
+    A device is idle if nothing has it, and if its use is below both thresholds, in percent. A node whose free devices
+    have no readings has as many idle ones as free ones. If no node has enough, the ranking of the queue decides.
+
+    Attributes:
+        keeps_whole: nodes in use come before those that are free as a whole, if the job leaves a part of these. Among
+            equals that with the fewest idle devices comes first.
+    """
+
+    utilization_pct: float = 30.0
+    memory_pct: float = 50.0
+    keeps_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementRules:
     """A job's demands on its node besides amounts.
 
@@ -156,6 +173,7 @@ class PlacementRules:
         apart: no job on its node may match any of these, nor any job that comes later.
         preferred_neighbours: like `preferred_nodes`, but by the jobs on the node.
         spread: how evenly jobs are to be spread over nodes.
+        idle_first: the ranking of nodes by their idle devices; None leaves it to the queue.
     """
 
     tolerations: tuple[Toleration, ...] = ()
@@ -166,6 +184,7 @@ class PlacementRules:
     apart: tuple[Selector, ...] = ()
     preferred_neighbours: tuple[PreferredNeighbours, ...] = ()
     spread: tuple[Spread, ...] = ()
+    idle_first: IdleFirst | None = None
 
     @property
     def by_name(self) -> bool:

@@ -21,7 +21,9 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """Why a share cannot be split over these devices. `parts` is a split that would fragment, if that is why."""
+    """The reason why a share cannot be split over these devices. `parts` is a split that would fragment, if that is the
+    reason.
+    """
 
     wanted_milli: int
     free_milli: int

@@ -32,7 +32,7 @@ class Limits:
     Attributes:
         max_running_jobs: jobs that Corral starts; reservations do not count.
         of_user: the quota of each user over all projects.
-        max_queue_size: the most the most jobs that may wait or run; further ones are refused.
+        max_queue_size: the most jobs that may wait or run; further jobs are refused.
         max_time_limit_s: the longest time limit; a job that names none has it.
         default_priority, default_retries: the values for a job that names none.
         priority_range: the least and the greatest priority that a job may name; administrators may name any.
@@ -68,7 +68,7 @@ class Queue:
         policy: the name of the policy that orders it.
         preempts: its first job may stop less urgent jobs; None if neither its own settings nor the site's say so.
         backfill: the name of the rule for jobs behind one that cannot start, if it is not the policy's.
-        spared_s: the run time for which its jobs are not stopped for others, if the policy does not say one.
+        spared_s: the run time for which its jobs are not stopped for others, if the policy names none.
     """
 
     name: str

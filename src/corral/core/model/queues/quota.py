@@ -126,7 +126,7 @@ def borrowable_milli(queues: Mapping[str, Queue], queue: Queue, used: Callable[[
 
 
 def excess(used: Used, quota: Quota, borrowable_milli: int = 0) -> Used:
-    """By how much this usage exceeds the quota."""
+    """The amounts by which this usage exceeds the quota."""
 
     def over(amount: int, most: int | None) -> int:
         return 0 if most is None else max(0, amount - most)
@@ -141,7 +141,7 @@ def excess(used: Used, quota: Quota, borrowable_milli: int = 0) -> Used:
 
 
 def left_milli(used: Used, quota: Quota, borrowable_milli: int = 0, *, device_mib: int = 0) -> int | None:
-    """How much of this quota one more job may have: milli-GPU in whole quanta, None for no limit.
+    """The part of this quota that one more job may have: milli-GPU in whole quanta, None for no limit.
 
     `device_mib` is the memory of a device, of which a share counts its part; 0 if unknown.
     """

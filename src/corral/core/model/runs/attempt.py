@@ -26,7 +26,7 @@ class AttemptEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemberEnd:
-    """How one member of a gang ended; `phase` None means that nothing of it ran."""
+    """The end of one member of a gang. `phase` None means that nothing of it ran."""
 
     phase: Phase | None = None
     exit_code: int | None = None

@@ -196,7 +196,8 @@ def job_of(launch: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """How the processes of a launch are recognised on their host. They cannot write any of this themselves.
+    """The marks by which the processes of a launch are recognised on their host. The processes cannot write these marks
+    themselves.
 
     Attributes:
         root: the process that they descend from.
@@ -211,10 +212,10 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How the processes of a job are recognised. `uid` is the user of processes that do not descend from Corral's.
+    """The marks by which the processes of a job are recognised.
 
-    Such a process is the job's if it belongs to that user and its environment names the job. None: no such process
-    counts.
+    `uid` is a user. A process that does not descend from Corral's is the job's if it belongs to this user and its
+    environment names the job. With None no such process counts.
     """
 
     job_id: str

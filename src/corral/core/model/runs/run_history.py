@@ -9,7 +9,7 @@ from corral.core.model.placing.allocation import Member
 HOUR_S = 3600.0
 
 HOURS_KEPT = 24 * 31
-"""How many hours GPU-hours are kept. They are counted in the hour in which the allocation ended."""
+"""The number of hours for which GPU-hours are kept. They are counted in the hour in which the allocation ended."""
 
 RUNS_KEPT = 5
 """The number of run times kept for each user and job name."""
@@ -33,7 +33,7 @@ class PastRun(NamedTuple):
 
     @property
     def gpu_s(self) -> float:
-        """GPU-seconds that were allocated to it."""
+        """The GPU-seconds that were allocated to the attempt."""
         return self.gpus * max(0.0, self.ended_at - self.created_at)
 
 

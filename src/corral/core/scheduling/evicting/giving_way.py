@@ -35,7 +35,7 @@ class LeastUrgent:
 
     @cached_property
     def by_scope(self) -> Mapping[Scope, int]:
-        """The same for the jobs that count against each scope. Scopes without a running job are absent."""
+        """The priority of the least urgent running job of each scope. Scopes without a running job are absent."""
         found: dict[Scope, int] = {}
         for one in self._running():
             priority = one.job.spec.priority

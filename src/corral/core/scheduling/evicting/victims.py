@@ -22,7 +22,7 @@ class Running:
 
     @property
     def runs(self) -> bool:
-        """Whether Corral started it, it runs, and it has not been told to stop."""
+        """Whether Corral started the job, and it runs without a request to stop."""
         return self.job.phase is Phase.RUNNING and self.job.spec.kind is JobKind.RUN
 
 

@@ -51,7 +51,7 @@ def room_to_make(view: View, evictions: Sequence[Evict]) -> str:
 
 
 def eviction_notice(job: Job, eviction: Eviction) -> str:
-    """The line in the job's log and the server's when the job is told to stop."""
+    """The line for the job's log and the server's log when the job is told to stop."""
     saves = ""
     word = job.spec.checkpoint_signal
     if eviction.saves and word is not None:

@@ -1,4 +1,4 @@
-"""Why no node could ever serve a request, and the most that may be asked for instead."""
+"""Explains why no node could ever serve a request, and the most that may be requested instead."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -25,7 +25,7 @@ def remedy(
     audience: Audience = Audience.COMMAND_LINE,
     admin: bool = False,
 ) -> str:
-    """A sentence on what its user, or an administrator, can do if missing time limits make the start unknown.
+    """A sentence on what the job's user, or an administrator, can do if missing time limits make the start unknown.
 
     The result is "" if the start is known, or does not depend on time limits.
     """
@@ -42,7 +42,7 @@ def remedy(
 
 
 def _of_its_own(limits: Limits, job: Job, ahead: Job, now: float, audience: Audience) -> str:
-    """The time limit with which the job may pass the one ahead, and for how much longer; "" if no limit helps."""
+    """A sentence on the time limit with which the job may pass the job ahead, and until when; "" if none helps."""
     if not limits.may_be_passed(ahead.waits_since, now) or limits.may_pass(job.spec.time_limit_s):
         return ""
     limit_s = limits.pass_unknown_limit_s

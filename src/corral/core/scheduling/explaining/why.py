@@ -27,7 +27,7 @@ _FOR_WANT_OF_ROOM = frozenset({WaitReason.RESOURCES, WaitReason.PRIORITY, WaitRe
 
 @dataclass(frozen=True, slots=True)
 class WaitExplanation:
-    """Why a job waits.
+    """The explanation why a job waits.
 
     Attributes:
         position: its position in its queue, from 1.

@@ -44,7 +44,7 @@ from corral.core.scheduling.state.draft import Draft, PlacementRequest
 CORRAL: tuple[tuple[str, float], ...] = (("corral", 1.0),)
 
 MIX_GRAIN = 1000
-"""FGD counts arrivals in integers. The unit is a thousandth, since older arrivals count less than one."""
+"""The number of FGD's counts for one arrival. FGD counts in integers, and older arrivals count less than one."""
 
 
 class ScoringState:

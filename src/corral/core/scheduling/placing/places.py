@@ -7,6 +7,7 @@ from math import inf
 from corral.core.model.jobs.job import Job, Request
 from corral.core.model.placing.allocation import Placement
 from corral.core.model.placing.fit import Misfit
+from corral.core.scheduling.placing.idle_first import place_on_idle
 from corral.core.scheduling.placing.node_by_node import choose, fits
 from corral.core.scheduling.policy import Policy
 from corral.core.scheduling.queueing.admission import Admission
@@ -43,7 +44,12 @@ class Places:
         return self._nothing_free.get(_fit_key(wanted)) or self.search(wanted, policy)
 
     def search(self, wanted: PlacementRequest, policy: Policy) -> Placement | Misfit:
-        """A place in what is open to the job now, chosen by its policy; the misfit of the nearest node if none."""
+        """A place in what is open to the job now, chosen by its own ranking if it has one, else by its policy.
+
+        If there is none, the misfit of the nearest node.
+        """
+        if (found := place_on_idle(self.draft, wanted)) is not None:
+            return found
         if policy.ranking:
             return self.chooser(policy.ranking)(self.draft, wanted)
         return choose(self.draft, wanted, policy.prefer)

@@ -9,7 +9,10 @@ from corral.core.model.view import View
 from corral.core.scheduling.queueing.order import HOUR_S, Rank
 
 HORIZON_S = HOUR_S
-"""Every allocation counts as if it lasted this much longer. Otherwise the first user would get everything at once."""
+"""Every allocation counts as if it lasted this many seconds longer.
+
+Otherwise the first user would get everything at once.
+"""
 
 
 class FairShare:
@@ -40,7 +43,7 @@ class FairShare:
         return self._read()
 
     def of_users(self) -> Mapping[tuple[str, str], float]:
-        """The same for each user in a project."""
+        """GPU-seconds used by each user of each project, counted as in `over_use` but not divided by weight."""
         self._read()
         return self._of_user
 

@@ -40,7 +40,7 @@ class GroupCursor:
         return self._ranked[self._cursor] if self._cursor < len(self._ranked) else None
 
     def cursor(self) -> "GroupCursor":
-        """This cursor."""
+        """The cursor itself."""
         return self
 
     def advance(self) -> None:

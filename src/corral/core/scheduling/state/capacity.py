@@ -118,7 +118,7 @@ class Capacity:
 
     @property
     def view(self) -> View:
-        """The view whose capacity this is."""
+        """The view to which this capacity belongs."""
         return self.source.view
 
     @property

@@ -45,7 +45,7 @@ class PlacementRequest:
 
     def ignoring_promises(self) -> "PlacementRequest":
         """The same request, as if nothing were promised to or set aside for other jobs."""
-        # Not by `replace`, which takes five times as long: this runs for every job that waits.
+        # `replace` would take five times as long, and this runs for every job that waits.
         return PlacementRequest(self.request, self.until, self.speeds, False, self.closed_pools, self.lending_pools)
 
     def without_lent(self) -> "PlacementRequest":

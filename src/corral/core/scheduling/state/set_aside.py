@@ -75,7 +75,7 @@ class SetAside:
         return found.state
 
     def rest_later(self, name: str, state: NodeState, *, passes: bool) -> NodeState:
-        """The same for a state at some later time, which is not cached."""
+        """The part of a later state of the node that is not set aside. It is not cached."""
         return self._less_all(self.jobs, name, state, passes=passes)
 
     def first_hurt(self, placement: Placement, free: Callable[[str], NodeState], *, passes: bool) -> str | None:
@@ -101,7 +101,7 @@ class SetAside:
         return state
 
     def _less(self, blocked: BlockedJob, name: str, state: NodeState) -> NodeState:
-        """The state without what the blocked job could use of it; the same object if it could never run there."""
+        """The state without what the blocked job could use; the same object if the job could never run on the node."""
         if (blocked.nodes is not None and name not in blocked.nodes) or not blocked.request.allows_node(name):
             return state
         named = self.capacity.named(name, blocked.request.device_uuids)

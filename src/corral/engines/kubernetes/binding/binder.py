@@ -36,8 +36,8 @@ JOBSETS = ResourceType("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 LOOK_S = 1.0
 TRY_AGAIN_S = 60.0
 DELETING_S = 5.0
-"""A round deletes pods for at most this long. The rest wait while the API server is slow, so that changes are still
-read.
+"""A round deletes pods for at most this long. The remaining pods wait while the API server is slow, so that changes are
+still read.
 """
 
 ENDED_LOOKED_AT = 10_000
@@ -78,13 +78,13 @@ class Binder:
         self._pods_of: dict[str, tuple[PodRef, ...]] = {}
         self._refusals: dict[PodRef, str] = {}
         self._unwanted: dict[PodRef, None] = {}
-        """Pods that are to be deleted, until they are."""
+        """Pods that are still to be deleted."""
         self._news: queue.SimpleQueue[Change[PodOfOthers] | str | None] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pod-binder", daemon=True)
 
     def start(self) -> None:
-        """Begin. The pods are known by then."""
+        """Start the thread. The cache of pods must be complete."""
         for job in self._jobs.live():
             self._note(job.id, job.spec.pods)
         for job in self._jobs.ended(ENDED_LOOKED_AT):
@@ -95,12 +95,12 @@ class Binder:
         self._jobs.follow(self._news.put)
         self._unfollow = self._pods.subscribe(self._listen)
         for job_id in self._pods_of:
-            # Its pods may have gone, or it may have ended, while no server looked.
+            # The job's pods may have been deleted, or the job may have ended, while no server ran.
             self._news.put(job_id)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; pods wait until the next server looks at them."""
+        """Stop. Pods wait until the next server reads them."""
         self._closing.set()
         self._news.put(None)
         if self._thread.is_alive():
@@ -133,9 +133,7 @@ class Binder:
                         self._guarded(partial(self._admit, [pod]), f"pod {pod.ref}")
 
     def _drained(self) -> list[Change[PodOfOthers] | str]:
-        """Return the changes that came, at most a second after the first. Changes that come together are recorded
-        together.
-        """
+        """Wait at most LOOK_S for a change. Return all changes that have come by then. They are recorded together."""
         found: list[Change[PodOfOthers] | str] = []
         try:
             one = self._news.get(timeout=LOOK_S)
@@ -179,7 +177,9 @@ class Binder:
             self._forget(ref)
 
     def _pod_left(self, ref: PodRef, *, done: bool) -> None:
-        """Its job is cancelled, unless the pod was done before it was deleted: then its job ends as the pod has."""
+        """Handle the deletion of a pod: cancel its job. A pod that was `done` before cancels no job: its job ends as
+        the pod ended.
+        """
         job_id = self._job_of.get(ref)
         if job_id is not None and not done:
             self._jobs.cancel(job_id, f"its pod {ref} was deleted")
@@ -193,14 +193,14 @@ class Binder:
             self._refuse(self._gangs.lacking(gang))
 
     def _refuse(self, why: Mapping[PodRef, str]) -> None:
-        """Record why these pods become no job for now. Schedule a notice for each pod whose reason is new."""
+        """Record why these pods do not become jobs for now. Schedule a notice for each pod whose reason is new."""
         for ref, text in why.items():
             if self._refusals.get(ref) != text:
                 self._refusals[ref] = text
                 self._notices.soon(ref)
 
     def _admit(self, pods: Sequence[PodOfOthers]) -> None:
-        """Have those of these pods wait that are to be bound and have no job yet."""
+        """Submit jobs for those of these pods that wait to be bound and have no job yet."""
         submitted: list[tuple[tuple[PodRef, ...], Future[str]]] = []
         for pod in pods:
             if not pod.waits or pod.ref in self._job_of or self._found(pod.ref) is None:
@@ -310,14 +310,14 @@ class Binder:
             if pod is None:
                 self._job_of.pop(ref, None)
             elif not pod.gone and (pod.facts.node is None or job.phase is Phase.CANCELLED):
-                # The deletion checks whether another scheduler has bound it.
+                # The deletion checks whether another scheduler has bound the pod.
                 self._unwanted[ref] = None
 
     def _delete_some(self) -> None:
         """Delete unwanted pods. Pods that cannot be deleted now are tried again in the next round."""
         until_s = time.monotonic() + DELETING_S
         for ref in tuple(self._unwanted):
-            # It goes to the end of the list, so that a pod that cannot be deleted does not block the others.
+            # A pod that cannot be deleted goes to the end of the list, so that it does not block the others.
             self._unwanted[ref] = self._unwanted.pop(ref)
             self._guarded(partial(self._delete, ref), f"the deletion of pod {ref}")
             if time.monotonic() >= until_s:

@@ -1,4 +1,4 @@
-"""Starts jobs that stand for pods of others: launching a member means binding its pod to the chosen node.
+"""Starts jobs that stand for pods of others: the launch of a member binds its pod to the chosen node.
 
 A binding cannot be undone. A pod that must not run is deleted instead; its creator may make another.
 """
@@ -79,7 +79,7 @@ class BindingRuntime:
         self._lease = lease
         self._lock = threading.Lock()
         self._asked: set[str] = set()
-        """Launches whose pods this server has bound."""
+        """Launches whose pods this process has bound."""
         self._lost: dict[str, LaunchReport] = {}
         self._ended: dict[str, PodOfOthers] = {}
         """The last state of each pod that just ended, by launch; the newest only. The watch may lag behind or may have
@@ -116,7 +116,7 @@ class BindingRuntime:
             raise NodeUnreachable(f"its pod {ref} is not deleted yet: {error}") from None
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Nothing: the kubelet holds a pod to its activeDeadlineSeconds."""
+        """Do nothing: the kubelet enforces the pod's activeDeadlineSeconds."""
 
     def report(self, launch_id: str) -> LaunchReport:
         """Return the state of the launch, read from its pod."""
@@ -131,7 +131,7 @@ class BindingRuntime:
             return LaunchReport(launch_id, LaunchPhase.UNKNOWN)
         pod = self._ended_as(launch_id, ref) or self._found(ref)
         if pod is None:
-            # The same watch made its job, so the pod existed. No other pod will ever have its UID.
+            # The same watch reported the pod before the job was made, so the pod existed. No later pod has its UID.
             why = f"its pod {ref} was deleted"
             self._on_deletion(job_of(launch_id), why)
             return LaunchReport(launch_id, LaunchPhase.DEAD, reason=why)
@@ -140,7 +140,7 @@ class BindingRuntime:
         return _report(launch_id, pod, asked=asked)
 
     def look(self, launch_id: str) -> None:
-        """As `corral.engines.kubernetes.engine.runtimes.ClusterRuntime.look`."""
+        """Update the report as `corral.engines.kubernetes.engine.runtimes.ClusterRuntime.look` does."""
         ref = self._pod_of(launch_id)
         if ref is None:
             return
@@ -163,17 +163,17 @@ class BindingRuntime:
         return not dead
 
     def launches(self) -> tuple[str, ...]:
-        """Return the launches for which this server bound pods, by their marks and the ledger."""
+        """Return the launches for which this server bound pods, by the marks on the pods and the ledger."""
         found = (self._marks.launch_of(pod) for pod in self._pods.values())
         return tuple(launch for launch in found if launch is not None)
 
     def running_by_their_marks(self) -> tuple[PodRef, ...]:
-        """The running pods with this server's mark. This needs no ledger, but anybody can write a mark."""
+        """Return the running pods with this server's mark. This needs no ledger, but anybody can write a mark."""
         return tuple(pod.ref for pod in self._pods.values() if not pod.facts.ended and self._marks.named(pod))
 
     def on_record(self) -> tuple[BoundLaunch, ...]:
-        """Return the launches with their nodes. Without the lease return none: launches unknown to the ledger would be
-        ended.
+        """Return the launches with their nodes. Return none without the lease, because launches unknown to the ledger
+        would be ended.
         """
         if not self._lease.held:
             return ()
@@ -181,7 +181,7 @@ class BindingRuntime:
         return tuple(BoundLaunch(one, pod.facts.node or "") for one, pod in found if pod is not None)
 
     def pod(self, launch_id: str) -> PodOfOthers | None:
-        """The pod of a launch, as far as the watch knows it."""
+        """Return the pod of a launch, None if the watch does not know it."""
         return self._found(self._pod_of(launch_id))
 
     def forget(self, launch_id: str) -> None:
@@ -191,24 +191,24 @@ class BindingRuntime:
             self._ended.pop(launch_id, None)
 
     def signal(self, launch_id: str, word: str) -> None:
-        """Raises Refused: a pod gets no signal but the SIGTERM with which it is deleted."""
+        """Raise Refused: a pod gets no signal but the SIGTERM of its deletion."""
         raise Refused(f"{word!r:.20} cannot be sent to a pod that others made; corral cancel deletes it", field="name")
 
     def rendezvous(self, launch_id: str) -> Rendezvous:
-        """Return an empty rendezvous: the creator of the pods has told them where to meet."""
+        """Return an empty rendezvous: the creator of the pods has configured where they meet."""
         return Rendezvous("", 0, 0, "")
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Raises Refused with the command that runs `command` in a pod instead."""
+        """Raise Refused with the command by which the user can run `command` in a pod."""
         raise _refused_command(*self.pod_name(launch_id))
 
     def pod_name(self, launch_id: str) -> tuple[str, str]:
-        """Namespace and name of its pod."""
+        """Return namespace and name of the launch's pod; empty strings if the ledger has none."""
         ref = self._pod_of(launch_id)
         return ("", "") if ref is None else (ref.namespace, ref.name)
 
     def close(self) -> None:
-        """Nothing of it is kept open; the pods run on."""
+        """Do nothing: the runtime holds nothing open, and the pods run on."""
 
     def _hear(self, changes: Sequence[Change[PodOfOthers]]) -> None:
         for old, new in changes:
@@ -220,7 +220,7 @@ class BindingRuntime:
                 self.on_event(launch_id)
 
     def _keep_end(self, launch_id: str, pod: PodOfOthers) -> None:
-        """Keep the end of the pod: the pod may be removed before anyone asks for the report."""
+        """Store the end of the pod, because the pod may be removed before anyone asks for the report."""
         with self._lock:
             self._ended[launch_id] = pod
             while len(self._ended) > MOST_ENDED:

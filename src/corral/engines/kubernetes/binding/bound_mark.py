@@ -1,6 +1,6 @@
 """The annotation that a Binding writes on its pod: the server that bound it, and the launch. Pure.
 
-It names the server because launch ids of two servers are equal: each server counts its jobs from 1.
+The annotation names the server because two servers may have the same launch id: each server counts its jobs from 1.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +12,7 @@ BOUND_FOR = "corral.dev/bound-for"
 """The annotation TAG/LAUNCH. Older servers wrote the launch without the tag."""
 
 PodOf = Callable[[str], PodRef | None]
-"""The pod of a launch, by the launch's id; None if the ledger knows none."""
+"""Returns the pod of a launch by the launch's id; None if the ledger has none."""
 
 
 class BoundMarks:
@@ -28,11 +28,11 @@ class BoundMarks:
         return {BOUND_FOR: f"{self.tag}/{launch_id}"}
 
     def note_bound_before(self, pods: Iterable[PodRef]) -> None:
-        """An earlier process of this server may have bound these, and have written no tag."""
+        """Record pods that an earlier process of this server may have bound without its tag in the mark."""
         self._bound_before.update(pods)
 
     def named(self, pod: PodOfOthers) -> str | None:
-        """The launch that a mark on a pod names, if it may be this server's."""
+        """Return the launch that the mark on a pod names; None if the mark is not this server's."""
         mark = pod.mark(BOUND_FOR)
         tag, slash, launch_id = (mark or "").partition("/")
         if slash:
@@ -40,6 +40,6 @@ class BoundMarks:
         return tag if pod.ref in self._bound_before else None
 
     def launch_of(self, pod: PodOfOthers) -> str | None:
-        """The launch of this server's for which it bound the pod; None if it did not."""
+        """Return the launch for which this server bound the pod; None if it did not bind the pod."""
         launch_id = self.named(pod)
         return launch_id if launch_id is not None and self._pod_of(launch_id) == pod.ref else None

@@ -1,4 +1,4 @@
-"""Pods that start together: gathered by their name until all are there. Pure."""
+"""Collects the pods of each gang until all of them exist. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from corral.engines.kubernetes.binding.pod_ask import PodAsk
 from corral.engines.kubernetes.cluster.objects import mapping, sequence
 
 GangName = tuple[str, str]
-"""Namespace and name."""
+"""The namespace and the name of a gang."""
 
 
 @dataclass(slots=True)
@@ -18,7 +18,7 @@ class Gangs:
 
     _waiting: dict[GangName, dict[str, PodAsk]] = field(default_factory=dict)
     _gang_of: dict[str, GangName] = field(default_factory=dict)
-    """By the UID of a pod that waits."""
+    """The gang of each waiting pod, by the pod's UID."""
     _sizes: dict[GangName, int] = field(default_factory=dict)
 
     def add(self, ask: PodAsk, size: int) -> tuple[PodAsk, ...] | None:

@@ -18,7 +18,7 @@ SCHEDULER = PREFIX + "scheduler"
 SERVER = PREFIX + "server"
 HOME = PREFIX + "home"
 WHERE = PREFIX + "where"
-"""Annotations of the lease: its scheduler name; the tag, the home and the place of the server that has it."""
+"""The annotations of the lease: its scheduler name, and the tag, the home and the place of the server that holds it."""
 
 DURATION_S = 15
 """A lease without a renewal may be taken after this time."""
@@ -38,7 +38,7 @@ _PLAIN_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,180}[a-z0-9])?", re.ASCII)
 
 
 def lease_name(scheduler: str) -> str:
-    """The name of the Lease: two schedulers never have the same."""
+    """Return the name of the Lease for a scheduler name. No two scheduler names have the same Lease."""
     if _PLAIN_NAME.fullmatch(scheduler) and ".." not in scheduler and ".-" not in scheduler and "-." not in scheduler:
         return f"scheduler-{scheduler}"
     return f"scheduler.{hashlib.sha256(scheduler.encode()).hexdigest()}"
@@ -68,7 +68,7 @@ class LeaseRecord:
     Attributes:
         scheduler: the scheduler name whose pods the holder binds.
         holder: the process that has the lease, or "".
-        tag, home, where: as of `LeaseCandidate`.
+        tag, home, where: as in `LeaseCandidate`.
         acquired_at, renewed_at: times of the holder's clock, for display only.
         duration_s: how long it lasts without a renewal.
         transitions: how often the holder changed.
@@ -88,7 +88,7 @@ class LeaseRecord:
 
     @property
     def seen(self) -> tuple[str, str, int]:
-        """The fields that change with each renewal."""
+        """The fields of which at least one changes with each renewal."""
         return self.holder, self.renewed_at, self.transitions
 
     def __str__(self) -> str:
@@ -140,12 +140,12 @@ def next_step(record: LeaseRecord, me: LeaseCandidate, unchanged_s: float) -> Le
 
 
 def renewed(record: LeaseRecord, now: str) -> dict[str, Any]:
-    """The change that renews the lease; `now` is as the API writes times, with microseconds."""
+    """Return the change that renews the lease. `now` is a time in the API's notation, with microseconds."""
     return {"metadata": {"resourceVersion": record.version}, "spec": {"renewTime": now}}
 
 
 def taken(record: LeaseRecord, scheduler: str, me: LeaseCandidate, now: str) -> dict[str, Any]:
-    """The change by which `me` takes the lease over."""
+    """Return the change by which `me` takes the lease over."""
     body = made(scheduler, me, now)
     body["metadata"] |= {"resourceVersion": record.version}
     body["spec"]["leaseTransitions"] = record.transitions + 1
@@ -153,7 +153,7 @@ def taken(record: LeaseRecord, scheduler: str, me: LeaseCandidate, now: str) -> 
 
 
 def made(scheduler: str, me: LeaseCandidate, now: str) -> dict[str, Any]:
-    """Return the lease that `me` makes if there is none."""
+    """Return the lease that `me` creates if there is none."""
     return {
         "metadata": {
             "name": lease_name(scheduler),
@@ -171,5 +171,5 @@ def made(scheduler: str, me: LeaseCandidate, now: str) -> dict[str, Any]:
 
 
 def released(record: LeaseRecord) -> dict[str, Any]:
-    """The change by which its holder lets it go."""
+    """Return the change by which the holder releases the lease."""
     return {"metadata": {"resourceVersion": record.version}, "spec": {"holderIdentity": None, "renewTime": None}}

@@ -1,4 +1,4 @@
-"""Logs of pods that others made. They are read from the cluster each time and disappear with their pods."""
+"""Logs of pods that others created. They are read from the cluster each time and disappear with their pods."""
 
 import base64
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class LogsOfOthers:
         self._pod_of = pod_of
 
     def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
-        """A piece of the log of the first container of a member's pod. Raises BackendFailed."""
+        """Return a piece of the log of the first container in a member's pod. Raises BackendFailed."""
         pod = self._pod_of(launch_id(f"{job_id}.1", rank))
         if pod is None or pod.facts.node is None:
             return LogChunk("", None)
@@ -38,7 +38,7 @@ class LogsOfOthers:
                 timeout_s=TIMEOUT_S,
             )
         except (NoSuchObject, Rejected):
-            # Its container has not begun.
+            # The container has not begun.
             return LogChunk("", None)
         with closing(stream):
             data = b"".join(stream.blocks())
@@ -49,4 +49,4 @@ class LogsOfOthers:
         return None
 
     def note(self, job_id: str, rank: int, line: str) -> None:
-        """Nothing: the log is the pod's own."""
+        """Do nothing: the log belongs to the pod, and Corral cannot write to it."""

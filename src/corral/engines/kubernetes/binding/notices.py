@@ -13,13 +13,13 @@ from corral.engines.kubernetes.cluster.resource import EVENTS, PODS
 log = logging.getLogger(__name__)
 
 FIRST_AFTER_S = 3.0
-"""Most pods are bound before."""
+"""The time before the first notice on a pod. Most pods are bound earlier."""
 
 LONGEST_PAUSE_S = 300.0
 MOST_A_ROUND = 10
 ROUND_S = 0.1
-"""The bounds of a round: this many pods, and this much time. Finding out why a job waits costs as much as a plan, and
-API server and planner have other work.
+"""The limits of a round: the number of pods, and the time. Computing why a job waits costs as much as a plan, and the
+API server and the planner have other work.
 """
 
 UNSCHEDULABLE = "Unschedulable"
@@ -28,7 +28,7 @@ NOT_QUEUED = "NotQueued"
 """The reason of a pod without a job: it was refused, or other pods of its gang are missing."""
 
 MOST_CHARACTERS = 1000
-"""An event's message may have 1,024."""
+"""The most characters of an event's message. Kubernetes allows 1,024."""
 
 
 class _Told:
@@ -40,7 +40,7 @@ class _Told:
         self.text: str | None = None
         self.count = 0
         self.node: str | None = None
-        """The node to which it was bound; the earlier notice is then out of date."""
+        """The node to which the pod was bound. An earlier notice is then out of date."""
 
 
 class Notices:
@@ -52,11 +52,11 @@ class Notices:
         self._told: dict[PodRef, _Told] = {}
 
     def begin(self, pod: PodRef) -> None:
-        """The pod waits from now on."""
+        """Record that the pod waits from now on."""
         self._told.setdefault(pod, _Told(time.monotonic()))
 
     def end(self, pod: PodRef) -> None:
-        """The pod waits no more."""
+        """Record that the pod waits no more."""
         self._told.pop(pod, None)
 
     def soon(self, pod: PodRef) -> None:
@@ -101,7 +101,7 @@ class Notices:
         told.text = text
 
     def tell_bound(self, pod: PodRef) -> bool:
-        """Write the last event of a pod that was bound. Return whether it was bound."""
+        """Write the last event of a pod that was bound. Return False if the pod was not bound."""
         told = self._told.get(pod)
         if told is None or told.node is None:
             return False
@@ -124,7 +124,9 @@ class Notices:
     def _write_event(
         self, pod: PodRef, text: str, count: int, *, reason: str = "FailedScheduling", kind: str = "Warning"
     ) -> None:
-        """Write the one event of a pod. It counts repetitions, so that a long wait makes no long list of events."""
+        """Write the event of a pod. Each pod has one event, which counts repetitions, so that a long wait makes no long
+        list.
+        """
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         changing = {"type": kind, "reason": reason, "message": text, "count": count, "lastTimestamp": now}
         changing |= {"reportingInstance": self._tag}

@@ -1,4 +1,4 @@
-"""Reads the request of a pod that others made, or says why Corral cannot serve the pod."""
+"""Reads the request of a pod that others created, or the reason why Corral cannot serve the pod."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ _UNDERSTOOD = frozenset(
         *("terminationGracePeriodSeconds", "topologySpreadConstraints", "nominatedNodeName"),
     }
 )
-"""Fields of a pod's specification that are honoured here, or that say nothing about where it may run."""
+"""Fields of a pod's specification that Corral honours, or that do not restrict where the pod may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _request(spec: Json, marked: Mapping[str, str], namespace: str) -> Request:
 
 
 def _refuse_other_resources(amounts: Amounts) -> None:
-    # Whole names: a name that begins as that of whole GPUs is something else.
+    # Whole names are compared: a resource whose name only begins like that of whole GPUs is another resource.
     others = sorted(name for name in amounts.others if name not in gpu_resources())
     if others:
         words = f"ask for {_named()}, CPU, memory and storage"

@@ -1,4 +1,4 @@
-"""Puts together all parts that bind the pods of others, for an engine."""
+"""Assembles all parts that bind the pods of others, for an engine."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ class PodBinding:
     """Binds the pods of `pods` that name `scheduler`, once it has the ledger's jobs (`attend`) and has begun.
 
     `me` is the server that wants to bind them. `users` gives the user of each pod, as `binder.Users`.
-    `on_event(launch_id)` is called when a report may be new.
+    `on_event(launch_id)` is called when a launch may have a new report.
     """
 
     def __init__(
@@ -55,7 +55,9 @@ class PodBinding:
         self._lacking: str | None = None
 
     def open(self) -> None:
-        """Take the lease or wait for it, if the cluster lets this server bind pods; before nodes are looked at."""
+        """Take the lease, or wait for it, if the cluster lets this server bind pods. Call this before nodes are
+        read.
+        """
         if missing := missing_rights(self._cluster, BINDING):
             lacking = ", ".join(str(right) for right in missing)
             self._lacking = (
@@ -68,23 +70,23 @@ class PodBinding:
 
     @property
     def why_not(self) -> str | None:
-        """Why this server binds no pods of others now, and the remedy; None if it binds them."""
+        """The reason why this server does not bind pods of others now, with the remedy; None if it binds them."""
         return self._lacking or self._lease.why_not
 
     def attend(self, jobs: PodJobs) -> None:
-        """These are the jobs that pods become."""
+        """Set the jobs that stand for pods."""
         self._jobs = jobs
         for job in jobs.live():
             if job.phase is not Phase.PENDING:
                 self._marks.note_bound_before(job.spec.pods)
 
     def has(self, job_id: str) -> bool:
-        """Return whether a job, running or ended, stands for pods of others."""
+        """Return whether a running or ended job stands for pods of others."""
         job = None if self._jobs is None else self._jobs.find(job_id)
         return job is not None and bool(job.spec.pods)
 
     def begin(self) -> None:
-        """Have pods wait as jobs, as soon and as long as this server has the lease."""
+        """Start to submit pods as jobs. This happens only while this server has the lease."""
         assert self._jobs is not None, "it is told of the jobs before it begins"
         if self._lacking is None:
             self._binder = Binder(

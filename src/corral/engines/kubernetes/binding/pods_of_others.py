@@ -20,7 +20,7 @@ SCHEDULER = "corral"
 
 @dataclass(frozen=True, slots=True)
 class PodOfOthers:
-    """A pod that others made and that Corral binds.
+    """A pod that others created and that Corral binds.
 
     Attributes:
         facts: the facts that are read of any pod.
@@ -36,7 +36,7 @@ class PodOfOthers:
 
     @property
     def ref(self) -> PodRef:
-        """Which pod it is."""
+        """The reference of the pod."""
         return PodRef(self.facts.namespace, self.facts.name, self.facts.uid)
 
     @property
@@ -47,12 +47,12 @@ class PodOfOthers:
 
     @property
     def gone(self) -> bool:
-        """Whether its deletion was requested, or it has ended."""
+        """Whether the pod has ended, or its deletion was requested."""
         return self.facts.deleting_at_s is not None or self.facts.ended
 
     @property
     def ended_by_itself(self) -> bool:
-        """Whether it ended without being deleted."""
+        """Whether the pod succeeded, or ended before its deletion was requested."""
         return self.facts.phase == "Succeeded" or (self.facts.ended and self.facts.deleting_at_s is None)
 
     def mark(self, name: str) -> str | None:

@@ -70,7 +70,7 @@ class ServingLease:
 
     @contextmanager
     def acting(self) -> Iterator[float]:
-        """A context in which pods of others may be bound or deleted. Gives the seconds left for it.
+        """A context in which pods of others may be bound or deleted. Its value is the number of seconds left for that.
 
         Raises NodeLacks if this server does not have the lease.
         """
@@ -88,7 +88,7 @@ class ServingLease:
 
     @property
     def why_not(self) -> str | None:
-        """Why this server does not bind pods of others, and the remedy; None if it does."""
+        """The reason why this server does not bind pods of others, with the remedy; None if it binds them."""
         if self.held:
             return None
         pods, record = f"pods with schedulerName {self.scheduler}", self._record
@@ -120,7 +120,7 @@ class ServingLease:
             log.warning("%s is not released, and runs out by itself: %s", self._name, error)
 
     def look(self) -> None:
-        """One round: renew the lease, or take it if it is free."""
+        """Run one round: renew the lease, or take it if it is free."""
         try:
             for _ in range(TRIES):
                 if self._tried():
@@ -206,7 +206,7 @@ class ServingLease:
 
 
 def candidate(tag: str, home: Path) -> LeaseCandidate:
-    """This process, which alone serves the home now. Raises OSError if the home cannot be looked at."""
+    """Return this process as a candidate. It alone serves the home now. Raises OSError if the home cannot be read."""
     host, found = socket.gethostname(), home.stat()
     return LeaseCandidate(
         identity=f"{host}_{tag}_{secrets.token_hex(8)}",
@@ -224,5 +224,5 @@ def _user() -> str:
 
 
 def _api_time() -> str:
-    """A MicroTime of the API."""
+    """Return the present time as a MicroTime of the API."""
     return datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,4 +1,4 @@
-"""Volumes of a pod: those that are wherever it runs, and claims, of which the place must be looked at."""
+"""Volumes of a pod: kinds that exist on every node, and claims whose location must be checked."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,9 @@ HOW = "Corral does not look at where volumes are; use one that every node reache
 
 
 def claims_of(spec: Json, pod: str) -> tuple[str, ...]:
-    """The names of the volume claims that a pod uses. Raises Refused for volumes that may be on some nodes alone."""
+    """Return the names of the volume claims that a pod uses. Raises Refused for volumes that may exist on some nodes
+    only.
+    """
     claims = []
     for volume in sequence(spec.get("volumes")):
         name = str(volume.get("name"))
@@ -45,7 +47,7 @@ def claim_refusal(claim: Json) -> str | None:
 
 
 def volume_refusal(volume: Json) -> str | None:
-    """Why a pod that uses this PersistentVolume cannot be served; None if every node reaches it."""
+    """Return why a pod that uses this PersistentVolume cannot be served; None if every node reaches the volume."""
     if mapping(mapping(volume.get("spec")).get("nodeAffinity")).get("required"):
         name = str(mapping(volume.get("metadata")).get("name"))
         return f"volumes: the volume {name:.80} is available on some nodes only; {HOW}"

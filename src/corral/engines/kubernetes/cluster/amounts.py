@@ -21,7 +21,7 @@ class Amounts:
         memory_bytes: memory.
         ephemeral_storage_bytes: the node's own disk.
         pods: how many pods a node may have; 1 for a pod.
-        others: every other resource by its whole name, GPUs among them; those of none are left out.
+        others: every other resource by its whole name, including GPUs. Resources with amount 0 are left out.
     """
 
     cpu_milli: int = 0
@@ -44,7 +44,7 @@ class Amounts:
         )
 
     def most(self, other: "Amounts") -> "Amounts":
-        """Return the maximum of both, resource by resource."""
+        """Return the larger amount of each resource."""
         return Amounts(
             max(self.cpu_milli, other.cpu_milli),
             max(self.memory_bytes, other.memory_bytes),
@@ -76,7 +76,7 @@ def shared(amounts: Amounts) -> Amounts:
 
 
 def read_amounts(written: object) -> Amounts:
-    """A resource list of the API. Raises BadQuantity."""
+    """Return the amounts in a resource list of the API. Raises BadQuantity."""
     if not isinstance(written, Mapping) or not written:
         return NOTHING
     others = {

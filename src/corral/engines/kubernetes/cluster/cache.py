@@ -11,7 +11,7 @@ Subscriber = Callable[[list[Change[T]]], None]
 
 
 class Cache(Generic[T]):
-    """The values of the objects that a watch follows; made by its `cache`. Safe from any thread."""
+    """The values of the objects that a watch follows. The watch's method `cache` makes it. Safe from any thread."""
 
     def __init__(
         self, keep: Callable[[Mapping[str, Any]], T | None], lock: threading.RLock, synced: Callable[[], bool]
@@ -34,7 +34,7 @@ class Cache(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether a listing was ever complete."""
+        """Whether a listing was ever complete, so that all objects are known."""
         return self._synced()
 
     def subscribe(self, subscriber: Subscriber[T]) -> Callable[[], None]:
@@ -56,7 +56,7 @@ class Cache(Generic[T]):
         return end
 
     def let_go(self) -> None:
-        """Drop all subscribers."""
+        """Remove all subscribers."""
         with self._lock:
             self._subscribers = []
 

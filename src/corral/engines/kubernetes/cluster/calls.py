@@ -23,8 +23,8 @@ from corral.engines.kubernetes.cluster.json_text import read_json
 from corral.engines.kubernetes.cluster.kubeconfig import Access
 
 _jitter = random.Random()
-"""A generator of its own: these calls run on threads, and other code, such as tests, may seed the one of the
-process.
+"""A generator of random numbers for these calls only: they run on threads, and other code, such as tests, may seed the
+generator of the process.
 """
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 2.0
@@ -69,7 +69,7 @@ class Calls:
     def asked(
         self, call: Call, asked: str, timeout_s: float, *, repeatable: bool = True, contended: bool = False
     ) -> dict[str, Any]:
-        """The object that is the answer; arguments are as of `answered`."""
+        """Return the object in the answer to a call. The arguments are those of `answered`."""
         return _object(self.answered(call, asked, timeout_s, repeatable=repeatable, contended=contended), asked)
 
     def answered(

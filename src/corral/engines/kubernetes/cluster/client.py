@@ -54,7 +54,9 @@ EVERYTHING = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Part of a listing: objects, the version of the whole, how to ask for the next part (None: this is the last)."""
+    """A part of a listing: its objects, the version of the whole listing, and the token for the next part (None: this
+    is the last).
+    """
 
     items: tuple[Json, ...]
     version: str
@@ -89,7 +91,7 @@ class Cluster:
         self._calls.close()
 
     def version(self, timeout_s: float = TIMEOUT_S) -> tuple[int, int]:
-        """Major and minor version of the API server."""
+        """Return the major and minor version of the API server."""
         told = self._calls.asked(Call("GET", "/version"), "get /version", timeout_s)
         digits = ["".join(filter(str.isdigit, str(told.get(key, "")))) for key in ("major", "minor")]
         return int(digits[0] or 0), int(digits[1] or 0)
@@ -104,7 +106,7 @@ class Cluster:
     def list(
         self, resource: ResourceType, selection: Selection = EVERYTHING, *, timeout_s: float = TIMEOUT_S
     ) -> tuple[Json, ...]:
-        """All objects that are meant. For many, `read_all` needs less memory."""
+        """Return all selected objects. For many objects `read_all` needs less memory."""
         return tuple(self.read_all(resource, lambda item: item, selection, timeout_s=timeout_s))
 
     def read_all(
@@ -222,7 +224,7 @@ class Cluster:
         subresource: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Json:
-        """The object as it is now. `subresource="status"` changes its status."""
+        """Change an object and return its new state. `subresource="status"` changes its status."""
         target = self._path(resource, namespace, name, subresource)
         call = Call("PATCH", target, json.dumps(body).encode(), _PATCH_TYPES[patch_type])
         return self._calls.asked(call, f"patch {resource} {name}", timeout_s)
@@ -280,7 +282,7 @@ class Cluster:
         try:
             self._calls.asked(call, f"bind pod {namespace}/{pod}", timeout_s)
         except ObjectChanged:
-            # The answer to an earlier try may have been lost.
+            # The answer to an earlier try of this call may have been lost.
             found = self.get(PODS, pod, namespace, timeout_s=timeout_s)
             if found["metadata"].get("uid") != uid or found["spec"].get("nodeName") != node:
                 raise
@@ -328,7 +330,7 @@ class Cluster:
         return self._calls.stream(call, f"get pods/log {pod}", timeout_s, silence_s)
 
     def read_from_pod(self, pod: str, namespace: str, port: int, path: str, *, timeout_s: float = TIMEOUT_S) -> str:
-        """Return the HTTP answer of a pod at a port of it, through the API server. The right is get on pods/proxy."""
+        """Return the body of a pod's answer to GET, through the API server. Requires the right to get pods/proxy."""
         target = f"{PODS.path(namespace, f'{pod}:{port}', 'proxy')}/{path}"
         answer = self._calls.answered(Call("GET", target), f"get pods/proxy {namespace}/{pod}", timeout_s)
         return answer.body.decode("utf-8", "replace")

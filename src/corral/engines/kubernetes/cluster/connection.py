@@ -119,7 +119,10 @@ class Connections:
 
     @contextmanager
     def _closed_on_error(self, connection: http.client.HTTPConnection) -> Iterator[None]:
-        """No connection is used again on which something failed. Raises ClusterUnreachable, ClusterNotTrusted."""
+        """A context that closes the connection if anything fails, so that it is not used again.
+
+        Raises ClusterUnreachable, ClusterNotTrusted.
+        """
         try:
             yield
         except (OSError, ValueError, NotHttp, http.client.HTTPException) as error:
@@ -130,7 +133,10 @@ class Connections:
             raise
 
     def open_line(self, deadline_s: float) -> OpenLine:
-        """A connection of its own, open by `deadline_s` of the monotonic clock."""
+        """Return a new connection for the caller alone, open by `deadline_s` of the monotonic clock.
+
+        Raises ClusterUnreachable, ClusterNotTrusted.
+        """
         connection = self._new()
         try:
             connection.timeout = min(time_left_s(deadline_s), CONNECT_TIMEOUT_S)
@@ -148,7 +154,7 @@ class Connections:
             connection.close()
 
     def close(self) -> None:
-        """Keep no connection from now on."""
+        """Close all connections, and keep none from now on."""
         self._closed = True
         self.forget_connections()
 
@@ -245,17 +251,17 @@ class ResponseStream:
         self._url = url
 
     def blocks(self) -> Iterator[bytes]:
-        """Bytes as they come. Raises ClusterUnreachable if it breaks off, or is silent for too long."""
+        """Yield the received bytes. Raises ClusterUnreachable if the stream breaks off or is silent for too long."""
         try:
             yield from blocks(self._answer, partial(self._socket.recv, READ_BYTES))
         except (OSError, ValueError, NotHttp) as error:
-            # The second when it is closed while it is read.
+            # ValueError: the stream was closed while it was read.
             raise ClusterUnreachable(f"the API server {self._url} broke off a stream: {error}") from None
         finally:
             self.close()
 
     def lines(self) -> Iterator[bytes]:
-        """Whole lines as they come; half a line at the end of a stream is dropped."""
+        """Yield whole lines as they come. An incomplete line at the end of the stream is dropped."""
         parts: list[bytes] = []
         for block in self.blocks():
             parts.append(block)
@@ -292,7 +298,7 @@ class _Tls(http.client.HTTPSConnection):
 
 
 def _watch_over(line: socket.socket) -> None:
-    """Have the kernel notice a peer that vanished, which a watch that waits would not."""
+    """Let the kernel detect a peer that has vanished. Otherwise a waiting watch would not notice it."""
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
@@ -301,7 +307,7 @@ def _watch_over(line: socket.socket) -> None:
 
 
 def _tls_context(access: Access, certificate: tuple[str, str] | None) -> ssl.SSLContext:
-    """Raises Refused for certificates that cannot be read."""
+    """Return the TLS settings. Raises Refused or NotAuthenticated for certificates that cannot be read."""
     try:
         context = ssl.create_default_context(cadata=access.authorities)
     except ssl.SSLError as error:
@@ -317,7 +323,7 @@ def _tls_context(access: Access, certificate: tuple[str, str] | None) -> ssl.SSL
 
 
 def _show(context: ssl.SSLContext, certificate: tuple[str, str]) -> None:
-    """The key is in a file of ours for as long as OpenSSL takes to read it: it reads from files alone."""
+    """Load the client certificate. OpenSSL reads only files, so the key is in a private file until it is loaded."""
     with tempfile.TemporaryDirectory(prefix="corral-") as directory:
         path = os.path.join(directory, "pair.pem")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -331,7 +337,7 @@ def _show(context: ssl.SSLContext, certificate: tuple[str, str]) -> None:
 
 
 def time_left_s(deadline_s: float) -> float:
-    """The seconds until the deadline. Raises TimeoutError if it has passed."""
+    """Return the seconds until the deadline. Raises TimeoutError if it has passed."""
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError
@@ -339,8 +345,8 @@ def time_left_s(deadline_s: float) -> float:
 
 
 def _whole(answer: Answer, receive: Callable[[], bytes]) -> Response:
-    """The answer with its body, and after how many seconds to ask again, as API servers say it; a date counts as
-    nothing.
+    """Return the answer with its body, and with the seconds after which to repeat the request. A date in Retry-After is
+    ignored.
     """
     body = b"".join(blocks(answer, receive))
     value = answer.headers.get("retry-after", "")

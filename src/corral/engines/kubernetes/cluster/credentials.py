@@ -51,7 +51,7 @@ class ClusterCredentials(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Always the same."""
+    """A credential that never changes."""
 
     credential: Credential
 
@@ -63,7 +63,9 @@ class Fixed:
 
 
 class TokenFile:
-    """A token in a file. The tokens of service accounts are replaced before their hour is over."""
+    """A token in a file. The file is read again at intervals, because tokens of service accounts are replaced within
+    the hour.
+    """
 
     def __init__(self, path: Path, certificate: tuple[str, str] | None = None) -> None:
         self._path = path
@@ -177,7 +179,7 @@ class ExecPlugin:
 
 
 def checked_token(token: str, origin: str) -> str:
-    """The token, if it can stand in a header. Raises NotAuthenticated."""
+    """Return the token if it is valid in an HTTP header. Raises NotAuthenticated."""
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise NotAuthenticated(f"{origin} has no token: it is empty, or has characters that no token has")
     return token

@@ -59,7 +59,7 @@ class ObjectChanged(Conflict):
 
 
 class Rejected(Refused):
-    """The API server, a webhook or a quota does not accept the object; says why in its words."""
+    """The API server, a webhook or a quota does not accept the object. The message has its reason."""
 
 
 class VersionExpired(CorralError):

@@ -38,16 +38,16 @@ MOST_BYTES = 1 << 20
 _STDIN, _ERROR, _RESIZE, _CLOSE = 0, 3, 4, 255
 _PROTOCOL = "v4.channel.k8s.io"
 _PROTOCOL_WITH_CLOSE = "v5.channel.k8s.io"
-"""It can say that input has ended. API servers have it from Kubernetes 1.30 on."""
+"""The version of the protocol that can report the end of the input. API servers have it from Kubernetes 1.30 on."""
 
 
 def exec_target(
     namespace: str, pod: str, container: str, command: Sequence[str], *, stdin: bool = False, terminal: bool = False
 ) -> str:
-    """The address at which the API server runs a command."""
+    """Return the path and query by which the API server runs a command in a container."""
     query = [("command", word) for word in command]
     query += [("container", container), ("stdout", "true")]
-    # At a terminal stdout and stderr are one channel.
+    # At a terminal stdout and stderr share one channel.
     query += [("tty", "true")] if terminal else [("stderr", "true")]
     query += [("stdin", "true")] if stdin else []
     return f"{PODS.path(namespace, pod, 'exec')}?{urlencode(query)}"
@@ -121,7 +121,7 @@ class ExecTalk:
         return bool(self._channels[STDOUT] or self._channels[STDERR])
 
     def status(self) -> Mapping[str, Any] | None:
-        """Return the final status that the API server sent, or None. Raises its error if it refused the command."""
+        """Return the final status from the API server, or None. Raises the server's error if it refused the command."""
         if self._refused is not None:
             raise error_of(Response(self._refused, bytes(self._refusal)), "create pods/exec")
         try:
@@ -150,20 +150,20 @@ class ExecTalk:
                 self.over = True
 
     def _take(self, data: bytes, *, whole: bool) -> None:
-        """The first byte of a message names its channel."""
+        """Store a part of a message. The first byte of a message is its channel; `whole` marks the last part."""
         if self._channel is None and data:
             self._channel, data = data[0], data[1:]
         channel = self._channels.get(-1 if self._channel is None else self._channel)
         if channel is not None:
             channel += data[: MOST_BYTES - len(channel)]
         if whole:
-            # The status comes last, and not every kubelet closes then.
+            # The status comes last. Not every kubelet closes the connection after it.
             self.over = self.over or (self._channel == _ERROR and bool(self._channels[_ERROR]))
             self._channel = None
 
 
 def exit_code_of(status: Mapping[str, Any]) -> int | None:
-    """The exit code in the status of an ended command; None if it was not run."""
+    """Return the exit code in the status of an ended command; None if the command was not run."""
     if status.get("status") == "Success":
         return 0
     if status.get("reason") != "NonZeroExitCode":

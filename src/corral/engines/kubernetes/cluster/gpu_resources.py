@@ -12,7 +12,9 @@ from corral.vendors.vendor import GpuLabels, Vendor
 
 @cache
 def gpu_resources() -> Mapping[str, Vendor]:
-    """The vendor of each resource of whole GPUs, by its name, which is also the key of the taint of such nodes."""
+    """Return the vendor of each resource of whole GPUs, by the resource's name. The name is also the key of the taint
+    of GPU nodes.
+    """
     return {vendor.kubernetes.gpu: vendor for vendor in vendors().values()}
 
 
@@ -22,7 +24,7 @@ def gpus_of(amounts: Amounts) -> int:
 
 
 def gpu_resource(vendor: str | None) -> str:
-    """The resource of a vendor's GPUs; of the first one's where none is named."""
+    """Return the resource of a vendor's GPUs; None means the first vendor."""
     return vendor_named(vendor or FIRST_VENDOR).kubernetes.gpu
 
 

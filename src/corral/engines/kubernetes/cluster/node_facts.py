@@ -81,7 +81,7 @@ def read_node(item: Mapping[str, Any]) -> NodeFacts:
 
 
 def _taint(written: Mapping[str, Any]) -> Taint:
-    """A taint of an effect that is not known keeps pods off, as the strictest that may be meant."""
+    """Read a taint. An unknown effect counts as NoSchedule, the strictest that matters to the planner."""
     key, value, effect = (intern(str(written.get(part) or "")) for part in ("key", "value", "effect"))
     return Taint(key, value, _EFFECTS.get(effect, TaintEffect.NO_SCHEDULE))
 

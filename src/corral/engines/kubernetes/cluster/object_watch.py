@@ -17,7 +17,9 @@ from corral.engines.kubernetes.cluster.resource import ResourceType
 from corral.engines.kubernetes.cluster.watch_state import Check, List, Watch, WatchState
 
 _jitter = random.Random()
-"""A generator of its own: watches run on threads, and other code, such as tests, may seed the one of the process."""
+"""A generator of random numbers for watches only: they run on threads, and other code, such as tests, may seed the
+generator of the process.
+"""
 
 WATCH_S = 300
 SILENCE_S = 100.0
@@ -53,7 +55,7 @@ class ObjectWatch:
         self._selection = selection
         self._silence_s = silence_s
         self._caches: list[Cache[Any]] = []
-        # Held while values change and subscribers are called, so that no subscriber misses a change.
+        # The lock is held while values change and subscribers are called, so that no subscriber misses a change.
         self._lock = threading.RLock()
         self._synced = threading.Condition(self._lock)
         self._state = WatchState(())
@@ -95,16 +97,19 @@ class ObjectWatch:
 
     @property
     def synced(self) -> bool:
-        """Whether a listing was ever complete. The values may be old: see `failure` and `silent_s`."""
+        """Whether a listing was ever complete. The values may be old: `failure` and `silent_s` say so."""
         return self._state.synced
 
     @property
     def failure(self) -> CorralError | None:
-        """Why the API server cannot be followed now; None while it can."""
+        """The reason why the API server cannot be followed now; None while it can."""
         return self._failure
 
     def silent_s(self) -> float:
-        """The seconds since the API server last answered about these objects, bookmarks and quiet watches included."""
+        """The seconds since the API server last answered about these objects.
+
+        A bookmark counts as an answer, and so does a watch that ended in order without an event.
+        """
         return time.monotonic() - self._heard_s
 
     def wait_until_synced(self, timeout_s: float) -> None:
@@ -113,7 +118,7 @@ class ObjectWatch:
         Raises the cause, such as MissingRight, if no page comes for `timeout_s`.
         """
         with self._lock:
-            # Errors that waiting does not mend, such as a missing right, are raised at once.
+            # Errors that waiting does not correct, such as a missing right, are raised at once.
             while not (self.synced or self._stopping.is_set() or isinstance(self._failure, Refused)):
                 left_s = timeout_s - self.silent_s()
                 if left_s <= 0:

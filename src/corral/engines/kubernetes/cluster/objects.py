@@ -38,17 +38,17 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def sequence(value: object) -> list[Mapping[str, Any]]:
-    """The objects in a list; none if it is no list."""
+    """Return the objects in a list; none if the value is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def text(value: object) -> str | None:
-    """The value if it is text that is not empty."""
+    """Return the value if it is a non-empty text, else None."""
     return value if isinstance(value, str) and value else None
 
 
 def number(value: object) -> int | None:
-    """The value if it is a whole number."""
+    """Return the value if it is a whole number, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -80,7 +80,7 @@ def annotations(metadata: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def owner(metadata: Mapping[str, Any]) -> Owner | None:
-    """The controller among its owners."""
+    """Return the controller among the owners of an object, None if there is none."""
     for reference in sequence(metadata.get("ownerReferences")):
         if reference.get("controller") is True:
             kind, name, uid = (str(reference.get(part) or "") for part in ("kind", "name", "uid"))

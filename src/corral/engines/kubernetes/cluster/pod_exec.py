@@ -29,7 +29,7 @@ class Ran:
 
 
 def begin_over(line: OpenLine, target: str, deadline_s: float, *, ends_input: bool = False) -> ExecTalk:
-    """Have the command at `target` begin by `deadline_s` of the monotonic clock; some of its output may be there.
+    """Start the command at `target` by `deadline_s` of the monotonic clock. Some of its output may have arrived.
 
     Raises the errors of `corral.engines.kubernetes.cluster.errors`.
     """
@@ -66,7 +66,9 @@ def run_over(line: OpenLine, target: str, deadline_s: float) -> Ran:
 
 @contextmanager
 def _told_as_unreachable(line: OpenLine, target: str, late: str) -> Iterator[None]:
-    """Close the line if something fails."""
+    """A context that closes the line if something fails. Raises ClusterUnreachable if the connection fails or the time
+    is up.
+    """
     path = target.partition("?")[0]
     try:
         yield

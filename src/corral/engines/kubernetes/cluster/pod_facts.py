@@ -112,7 +112,7 @@ class PodFacts:
 
     @property
     def ended(self) -> bool:
-        """Whether it takes no resources of its node any more."""
+        """Whether the pod takes no resources of its node any more."""
         return self.phase in ENDED
 
     def condition(self, type_: str) -> PodCondition | None:

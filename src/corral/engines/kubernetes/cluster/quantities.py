@@ -20,7 +20,7 @@ class BadQuantity(ValueError):
 
 
 def parse_quantity(text: object) -> Fraction:
-    """The exact number. Raises BadQuantity."""
+    """Return the exact number of a quantity. Raises BadQuantity."""
     match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         if isinstance(text, int) and not isinstance(text, bool):
@@ -33,15 +33,15 @@ def parse_quantity(text: object) -> Fraction:
 
 
 def whole(text: object) -> int:
-    """The number, rounded up as Kubernetes does. Raises BadQuantity."""
-    # The usual case of nearly every pod: a whole number needs no fraction.
+    """Return the number of a quantity, rounded up to a whole number as Kubernetes does. Raises BadQuantity."""
+    # Nearly every pod has whole numbers, which need no fraction.
     if isinstance(text, str) and len(text) < 20 and text.isdecimal() and text.isascii():
         return int(text)
     return ceil(parse_quantity(text))
 
 
 def milli(text: object) -> int:
-    """Thousandths, rounded up as Kubernetes does. Raises BadQuantity."""
+    """Return the thousandths of a quantity, rounded up as Kubernetes does. Raises BadQuantity."""
     if isinstance(text, str) and len(text) < 20 and text.isascii():
         if text.isdecimal():
             return int(text) * 1000

@@ -1,4 +1,4 @@
-"""Kinds of objects, and where an API server has them."""
+"""Kinds of objects, and their addresses at an API server."""
 
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -28,7 +28,7 @@ class ResourceType:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The address below the API server's; without a namespace that of the objects of all namespaces."""
+        """Return the path of objects below the API server's address; without a namespace that of all namespaces."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace is not None and self.namespaced:
             parts += ["namespaces", namespace]

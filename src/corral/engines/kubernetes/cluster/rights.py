@@ -22,7 +22,9 @@ from corral.engines.kubernetes.cluster.resource import (
 
 @dataclass(frozen=True, slots=True)
 class ServerRight:
-    """A right of a server: in all namespaces, in the named one, else in that of jobs."""
+    """A right of a server: in all namespaces (`everywhere`), in its own `namespace`, or else in the namespace
+    of jobs.
+    """
 
     verb: str
     resource: ResourceType
@@ -31,7 +33,7 @@ class ServerRight:
     namespace: str | None = None
 
     def scope(self, cluster: Cluster) -> str | None:
-        """The namespace where it is needed; None for all of them."""
+        """Return the namespace where the right is needed; None for all namespaces."""
         return None if self.everywhere else self.namespace or cluster.namespace
 
     def __str__(self) -> str:
@@ -39,17 +41,17 @@ class ServerRight:
 
 
 SEEING = tuple(ServerRight(verb, resource, everywhere=True) for resource in (NODES, PODS) for verb in ("list", "watch"))
-"""To know nodes and GPUs."""
+"""The rights to read nodes and GPUs."""
 
 RUNNING_JOBS = (
     *(ServerRight(verb, PODS) for verb in ("get", "create", "patch", "delete")),
     ServerRight("get", PODS, "log"),
     *(ServerRight(verb, SERVICES) for verb in ("create", "delete")),
 )
-"""To run jobs as pods."""
+"""The rights to run jobs as pods."""
 
 COMMANDS_IN_JOBS = tuple(ServerRight(verb, PODS, "exec") for verb in ("create", "get"))
-"""To run commands inside jobs. Depending on its version, the API server asks for one of the two."""
+"""The rights to run commands inside jobs. Depending on its version, the API server checks one of the two."""
 
 BINDING = (
     ServerRight("create", PODS, "binding", everywhere=True),
@@ -59,7 +61,7 @@ BINDING = (
     *(ServerRight(verb, EVENTS, everywhere=True) for verb in ("create", "patch")),
     *(ServerRight(verb, LEASES, namespace=OWN_NAMESPACE) for verb in ("get", "create", "patch")),
 )
-"""To bind the pods of others. A server without these rights runs too, but binds none."""
+"""The rights to bind the pods of others. A server without these rights runs too, but binds no pods."""
 
 
 def missing_rights(cluster: Cluster, rights: Iterable[ServerRight]) -> list[ServerRight]:
@@ -100,7 +102,7 @@ def namespace_is_missing(cluster: Cluster) -> bool:
 
 
 def require_namespace(cluster: Cluster) -> None:
-    """Raises NotFound if the namespace of jobs is not there: each of them would fail, after some tries."""
+    """Raise NotFound if the namespace of jobs does not exist: each job would fail there after some tries."""
     if namespace_is_missing(cluster):
         name = cluster.namespace
         raise NotFound(

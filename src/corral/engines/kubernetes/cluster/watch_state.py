@@ -25,30 +25,30 @@ from corral.engines.kubernetes.cluster.objects import mapping
 T = TypeVar("T")
 
 Key = tuple[str, str]
-"""Namespace and name; the namespace is "" for objects that are in none."""
+"""The namespace and name of an object; the namespace is "" for objects without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """Ask for the next page of a listing; None: for the first."""
+    """The next request is a page of a listing. The token None means the first page."""
 
     continue_token: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Ask for the current version of the whole, from the first page of a listing of one object."""
+    """The next request is for the current version of the whole, from the first page of a listing of one object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Ask for the changes since that version."""
+    """The next request is for the changes since this version."""
 
     version: str
 
 
 class Change(NamedTuple, Generic[T]):
-    """An object that came (old is None), went (new is None) or changed."""
+    """A change of an object: it came (`old` is None), was deleted (`new` is None), or changed."""
 
     old: T | None
     new: T | None
@@ -81,16 +81,16 @@ class Known(Generic[T]):
         return (kept.value for kept in self._kept.values())
 
     def gather(self, key: Key, uid: str, item: Mapping[str, Any]) -> None:
-        """A listing has this object. That counts once all of it is there."""
+        """Store an object of a listing. The listing takes effect once all of it has come."""
         if (value := self._keep(item)) is not None:
             self._listing[key] = _Kept(uid, value)
 
     def scatter(self) -> None:
-        """The listing was given up."""
+        """Drop the objects of a listing that was given up."""
         self._listing = {}
 
     def listed(self) -> None:
-        """All of a listing is there."""
+        """Replace the known objects by those of the complete listing, and report the differences."""
         before, self._kept, self._listing = self._kept, self._listing, {}
         changes: list[Change[T]] = []
         for key, kept in before.items():
@@ -102,7 +102,7 @@ class Known(Generic[T]):
             self._tell(changes)
 
     def put(self, key: Key, uid: str, item: Mapping[str, Any]) -> None:
-        """The object came or changed."""
+        """Store a new or changed object, and report the change."""
         value = self._keep(item)
         if value is None:
             self.drop(key)
@@ -113,7 +113,7 @@ class Known(Generic[T]):
             self._tell(changes)
 
     def drop(self, key: Key) -> None:
-        """The object went."""
+        """Remove a deleted object, and report the change."""
         if (before := self._kept.pop(key, None)) is not None:
             self._tell([Change(before.value, None)])
 
@@ -122,7 +122,7 @@ def _changes(before: _Kept[T] | None, now: _Kept[T]) -> list[Change[T]]:
     if before is None:
         return [Change(None, now.value)]
     if before.uid != now.uid:
-        # Another object of the same name: the deletion of the old one was missed.
+        # The name belongs to another object now: the deletion of the old object was missed.
         return [Change(before.value, None), Change(None, now.value)]
     return [] if before.value == now.value else [Change(before.value, now.value)]
 
@@ -137,7 +137,7 @@ class WatchState:
         self.synced = False
 
     def listed(self, page: Page) -> None:
-        """Take in a page. Changes are reported once the last page has come."""
+        """Store a page. Changes are reported once the last page has come."""
         for item in page.items:
             key, uid, _ = _identity(item)
             for reader in self._readers:
@@ -151,7 +151,9 @@ class WatchState:
             reader.listed()
 
     def checked(self, version: str) -> None:
-        """The version of the whole is this."""
+        """Handle the current version of the whole: go on with the watch, or list again if the version is older than
+        seen before.
+        """
         backwards = _is_before(version, self._version)
         self.next = List(None) if backwards else Watch(self._version)
 
@@ -174,12 +176,14 @@ class WatchState:
                 reader.put(key, uid, body)
 
     def broke(self) -> None:
-        """The watch has ended, for any reason."""
+        """Record that the watch has ended, for any reason."""
         if isinstance(self.next, Watch):
             self.next = Check()
 
     def expired(self) -> None:
-        """The version that was asked for is no longer known to the API server: list, from the first page."""
+        """Record that the API server no longer has the requested version. The next request is the first page of a
+        listing.
+        """
         for reader in self._readers:
             reader.scatter()
         self.next = List(None)

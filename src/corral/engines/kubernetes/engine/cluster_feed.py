@@ -21,7 +21,7 @@ one pod was bound meanwhile or a hundred.
 class ClusterFeed:
     """Implements `corral.core.ports.engine.NodeFeed`; for the hub's thread alone.
 
-    `members` is called with the current nodes of the cluster before any report about them. `trouble` gives the reason
+    Before each report, `members` is called with the names of the cluster's current nodes. `trouble` gives the reason
     why the API server does not answer, or None.
     """
 

@@ -1,4 +1,4 @@
-"""Which runtime has which launch, and which launches there are on each node."""
+"""The runtime of each launch in a cluster, and the launches on each node."""
 
 import threading
 import time
@@ -29,21 +29,21 @@ class ClusterLaunches:
         self._names: dict[str, str] = {}
         self._of_jobs: dict[str, str] = {}
         self._added: dict[str, dict[str, str]] = defaultdict(dict)
-        """By node, this server's launches there, each with the name of its runtime. The last list may be older than
-        these.
+        """This server's launches by node and launch id, each with the name of its runtime. They may be newer than the
+        last list.
         """
         self._by_node: dict[str, dict[str, str]] = {}
         self._listed_s = -FRESH_S
 
     def add(self, launch: Launch) -> None:
-        """A launch is there, or is about to be."""
+        """Add a launch that exists or is about to be made."""
         with self._lock:
             self._names[launch.id] = launch.runtime
             self._of_jobs[launch.job.id] = launch.runtime
             self._added[launch.node][launch.id] = launch.runtime
 
     def drop(self, node: str, launch_id: str) -> None:
-        """The launch is forgotten; it was on this node."""
+        """Remove a launch that is forgotten, and that was on this node."""
         with self._lock:
             self._names.pop(launch_id, None)
             self._of_jobs.pop(job_of(launch_id), None)
@@ -53,12 +53,12 @@ class ClusterLaunches:
                 self._added.pop(node, None)
 
     def runtime_of(self, launch_id: str) -> str | None:
-        """The name of the runtime that has a launch, None if it is not known."""
+        """Return the name of a launch's runtime, None if it is unknown."""
         with self._lock:
             return self._names.get(launch_id) or self._of_jobs.get(job_of(launch_id))
 
     def runtime_of_job(self, job_id: str) -> str | None:
-        """The name of the runtime that has a launch of a job, None if it is not known."""
+        """Return the name of the runtime of a job's launches, None if it is unknown."""
         with self._lock:
             known = self._of_jobs.get(job_id)
         return known or self._ended_in(job_id)

@@ -39,11 +39,11 @@ _ASK_S = 3.0
 """The silence of the watches after which the API server is asked for its version."""
 
 _ANSWER_S = 5.0
-"""Within which it has to answer that."""
+"""The time within which the API server must answer a question for its version."""
 
 
 class _ClusterHealth:
-    """Tells when the known state of a cluster may be old.
+    """Finds out when the known state of a cluster may be old.
 
     A watch that ended reports its failure at once. A watch on an API server that hangs notices it only late, so the API
     server is also asked. For one thread alone.
@@ -83,7 +83,9 @@ SYNC_S = 60.0
 
 
 def make_engine(home: Home, settings: Settings, clock: SystemClock) -> "KubernetesEngine":
-    """The engine of the cluster that the settings name; asks it nothing yet. Raises Refused for a bad kubeconfig."""
+    """Return the engine of the cluster that the settings name. It sends no request yet. Raises Refused for an invalid
+    kubeconfig.
+    """
     named = settings.kubernetes
     cluster = Cluster.connect(named.kubeconfig, named.context, named.namespace)
     return KubernetesEngine(cluster, home, settings, clock)
@@ -148,7 +150,7 @@ class KubernetesEngine:
         self._watchers: tuple[Joined, Left] | None = None
 
     def log_path(self, node: str, job_id: str, rank: int) -> str | None:
-        """Logs are read from the cluster."""
+        """Return None: logs are read from the cluster."""
         return None
 
     def start(self) -> Mapping[str, NodeAgent]:
@@ -196,7 +198,7 @@ class KubernetesEngine:
             patrol.close()
         for runtime in self._runtimes.values():
             runtime.close()
-        # The feed may wait for changes: wake it. It reports nothing any more.
+        # The feed may wait for changes, so it is woken. It reports nothing any more.
         self._book.wake()
         for watch in (self._nodes, self._pods):
             watch.stop()

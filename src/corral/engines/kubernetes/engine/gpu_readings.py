@@ -24,7 +24,7 @@ _NAMED = 5
 
 
 class _Failing(NamedTuple):
-    """An exporter that did not answer: how often in a row, and in which round it is asked again."""
+    """An exporter that did not answer: the number of failures in a row, and the round in which it is asked again."""
 
     times: int
     again: int
@@ -50,7 +50,7 @@ class GpuReadings:
         self._said: dict[str, frozenset[str]] = {}
 
     def look(self) -> None:
-        """One round."""
+        """Run one round: read the GPUs of all nodes."""
         self._round += 1
         taken_at, exporters = self._clock.now(), self._book.exporters()
         for node in self._failing.keys() - exporters.keys():
@@ -91,7 +91,7 @@ class GpuReadings:
         self._say("unattributed", found, f"readings do not tell which pod has which GPU on {_named(found)}{mean}")
 
     def _say(self, topic: str, subjects: Collection[str], words: str) -> None:
-        """Log it, once for these subjects; nothing if there are none."""
+        """Log `words` if some of these subjects were not in the last message on the topic."""
         now = frozenset(subjects)
         if now - self._said.get(topic, frozenset()):
             log.warning("GPUs have no readings: %s", words)

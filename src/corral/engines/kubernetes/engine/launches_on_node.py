@@ -18,7 +18,7 @@ DEFAULT_RUNTIME = "container"
 
 @dataclass(slots=True)
 class LaunchesOnNode:
-    """Implements `corral.core.ports.node.Launches` for the node of that name.
+    """Implements `corral.core.ports.node.Launches` for one node of a cluster.
 
     Attributes:
         runtimes: the runtimes by their names in launches.
@@ -103,7 +103,7 @@ class LaunchesOnNode:
         self.book.release(launch_id)
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Run a command inside a launch. Raises as the launch's runtime."""
+        """Run a command inside a launch. Raises the errors of the launch's runtime."""
         return self._of(launch_id).execute(launch_id, command)
 
     def _refuse_before_reconciliation(self) -> None:

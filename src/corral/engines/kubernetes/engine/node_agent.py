@@ -16,11 +16,13 @@ class ClusterNodeAgent:
     """
 
     news = None
-    """The feed of the cluster tells the changes of its nodes."""
+    """None: the feed of the cluster reports the changes of its nodes."""
     inputs = None
-    """Pods take no input."""
+    """None: pods take no input."""
     host = None
-    """A cluster does not show the processes, files and slices of its hosts, and no command of a user runs there."""
+    """None: a cluster does not show the processes, files and slices of its hosts, and runs no command of a user
+    there.
+    """
 
     def __init__(self, launches: LaunchesOnNode) -> None:
         self.launches = launches
@@ -28,13 +30,13 @@ class ClusterNodeAgent:
         self.executions = NodeExecutions(launches.execute)
 
     def close(self) -> None:
-        """Commands inside jobs end."""
+        """End the commands inside jobs."""
         self.executions.close()
 
 
 @dataclass(frozen=True, slots=True)
 class _ClusterLogs:
-    """Implements `corral.core.ports.node.Logs` with those of the runtime of each job."""
+    """Implements `corral.core.ports.node.Logs` by the logs of the runtime of each job."""
 
     runtimes: Mapping[str, ClusterRuntime]
     records: ClusterLaunches

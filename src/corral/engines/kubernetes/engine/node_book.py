@@ -17,7 +17,7 @@ from corral.engines.kubernetes.inventory.readings.gpu_reading import NO_READINGS
 from corral.engines.kubernetes.inventory.seen_node import SeenNode, see_node, silence_of, with_readings
 
 CHOSEN_S = 10.0
-"""Devices chosen for a start are not shown as those of other pods for this long. Only the display uses it."""
+"""For this long, devices chosen for a start are not shown as devices of other pods. Only the display uses it."""
 
 AHEAD_S = 5.0
 """A pod that was read on a node counts for this long before its watch reports it. It may have gone meanwhile."""
@@ -25,7 +25,7 @@ AHEAD_S = 5.0
 
 @dataclass(slots=True)
 class _Held:
-    """The resources of a launch on its node: its slots, and its pod, existing or planned."""
+    """The resources of a launch on its node: its slots, and its pod, which may not exist yet."""
 
     slots: tuple[int, ...]
     pod: PodName
@@ -37,11 +37,13 @@ class _KnownNode:
     occupants: dict[PodName, Occupant] = field(default_factory=dict)
     held: dict[str, _Held] = field(default_factory=dict)
     chosen: dict[int, float] = field(default_factory=dict)
-    """Slots that are about to be held, and until when that counts, by the monotonic clock."""
+    """Slots that are about to be held, each with the time until which that counts (monotonic seconds)."""
     ahead: dict[PodName, tuple[Occupant, float]] = field(default_factory=dict)
-    """Pods of others that were read before the watch reported them, and until when they count."""
+    """Pods of others that were read before the watch reported them, each with the time until which they count
+    (monotonic seconds).
+    """
     others_came_s: float = -math.inf
-    """The time at which the last pod of others came."""
+    """The time (monotonic seconds) at which the last pod of others came."""
     read: NodeReadings = NO_READINGS
     seen: SeenNode | None = None
     changed: bool = True
@@ -52,7 +54,7 @@ class _KnownNode:
         return any(held.pod == pod for held in self.held.values())
 
     def others(self) -> list[Occupant]:
-        """The pods on it that are no launch's."""
+        """Return the pods on the node that do not belong to a launch."""
         own = {held.pod for held in self.held.values()}
         ahead = (one for one, _ in self.ahead.values())
         return [one for one in (*self.occupants.values(), *ahead) if one.key not in own]
@@ -76,14 +78,14 @@ class NodeBook:
         self._dirty: dict[str, None] = {}
         self._launches: dict[str, dict[str, None]] = {}
         self._places: dict[str, str] = {}
-        """The node of each launch that holds something."""
+        """The node of each launch that holds resources, by launch id."""
         self._with_ahead: set[str] = set()
         """Nodes with pods that were read before the watch reported them."""
 
     # From the caches
 
     def nodes_changed(self, changes: Iterable[Change[NodeFacts]]) -> None:
-        """Nodes came, changed or went."""
+        """Handle nodes that came, changed or were deleted."""
         with self._changed:
             for old, new in changes:
                 told = new or old
@@ -93,7 +95,7 @@ class NodeBook:
                 self._drop_if_empty(told.name)
 
     def occupants_changed(self, changes: Iterable[Change[Occupant]]) -> None:
-        """Pods came to nodes, changed there, or left them."""
+        """Handle pods that came to nodes, changed there, or left them."""
         with self._changed:
             for old, new in changes:
                 if old is not None:
@@ -110,7 +112,7 @@ class NodeBook:
                             known.others_came_s = self._clock.monotonic()
 
     def readings_taken(self, found: Mapping[str, Sequence[GpuReading]], taken_at: float, oldest: float) -> None:
-        """These were read at that time (Unix seconds), by node. Readings from before `oldest` are none any more."""
+        """Store readings by node, taken at `taken_at` (Unix seconds). Older readings than `oldest` are dropped."""
         with self._changed:
             for name, known in self._nodes.items():
                 gpus = found.get(name)
@@ -123,7 +125,7 @@ class NodeBook:
                 self._tell(name)
 
     def launch_changed(self, launch_id: str) -> None:
-        """The report of a launch may be new."""
+        """Record that a launch may have a new report."""
         with self._changed:
             node = self._places.get(launch_id)
             if node is not None:
@@ -159,7 +161,7 @@ class NodeBook:
     # The slots of jobs
 
     def choose(self, node: str, slots: Iterable[int]) -> None:
-        """These slots are about to be given to a job."""
+        """Record that these slots are about to be given to a job."""
         until_s = self._clock.monotonic() + CHOSEN_S
         with self._changed:
             known = self._known(node)
@@ -167,7 +169,7 @@ class NodeBook:
             known.changed = True
 
     def hold(self, launch: Launch, pod: PodName) -> None:
-        """The launch has its devices, and this is its pod."""
+        """Record that the launch has its devices, and `pod` is its pod."""
         slots = tuple(slot_of_id(use.device.uuid) for use in launch.uses)
         with self._changed:
             known = self._known(launch.node)
@@ -178,7 +180,7 @@ class NodeBook:
             self._touch(launch.node)
 
     def release(self, launch_id: str) -> None:
-        """The launch has nothing any more."""
+        """Record that the launch holds nothing any more."""
         with self._changed:
             node = self._places.pop(launch_id, None)
             if node is not None:
@@ -186,7 +188,7 @@ class NodeBook:
                 self._touch(node)
 
     def hold_alone(self, node: str, launches: Collection[Launch]) -> None:
-        """Launches that have something of the node, and are not among these, have nothing any more."""
+        """Release the launches that hold resources of the node and are not among `launches`."""
         kept = {launch.id for launch in launches}
         with self._changed:
             gone = [launch_id for launch_id in self._known(node).held if launch_id not in kept]
@@ -218,12 +220,12 @@ class NodeBook:
             self._changed.notify_all()
 
     def names(self) -> frozenset[str]:
-        """The nodes that the cluster has now."""
+        """Return the names of the nodes that the cluster has now."""
         with self._changed:
             return frozenset(name for name, known in self._nodes.items() if known.facts is not None)
 
     def gpu_nodes(self) -> list[NodeFacts]:
-        """The nodes that have GPUs now."""
+        """Return the nodes that have GPUs now."""
         with self._changed:
             return [known.facts for known in self._nodes.values() if known.facts and slot_count(known.facts)]
 
@@ -240,7 +242,7 @@ class NodeBook:
             }
 
     def gpu_containers(self) -> list[GpuContainer]:
-        """The containers that run, of pods with GPUs."""
+        """Return the running containers of pods with GPUs."""
         with self._changed:
             return [
                 GpuContainer(name, *pod, container)
@@ -264,7 +266,7 @@ class NodeBook:
             return {name: silence_of(known.facts) for name, known in self._nodes.items() if known.facts is not None}
 
     def silence(self, node: str) -> str | None:
-        """Why nothing can start on a node, None if it can."""
+        """Return why nothing can start on a node, None if something can."""
         with self._changed:
             known = self._nodes.get(node)
             if known is None or known.facts is None:
@@ -308,7 +310,7 @@ class NodeBook:
             del self._nodes[node]
 
     def _touch(self, node: str) -> None:
-        """Something but its readings is new of a node."""
+        """Record that something other than the node's readings has changed."""
         self._nodes[node].changed = True
         self._tell(node)
 
@@ -318,7 +320,7 @@ class NodeBook:
 
 
 def _seen(known: _KnownNode, facts: NodeFacts, now: float, now_s: float) -> SeenNode:
-    """The node by everything but its readings; `now` is in Unix seconds, `now_s` by the monotonic clock."""
+    """Return the node without its readings. `now` is in Unix seconds, `now_s` by the monotonic clock."""
     own = {held.pod: held.slots for held in known.held.values()}
     slots = {slot for held in known.held.values() for slot in held.slots}
     chosen = {slot for slot, until_s in known.chosen.items() if until_s > now_s}

@@ -61,7 +61,7 @@ class OtherSchedulers:
         self._book.note_ahead(node, [one for pod in pods if (one := keep_occupant(pod)) is not None])
 
     def warn(self) -> None:
-        """Log the first of them, once."""
+        """Log the warning once, as soon as there is a pod to warn of."""
         if not self._warned and (warning := self.warning()) is not None:
             self._warned = True
             log.warning("%s", warning)

@@ -22,7 +22,7 @@ class ClusterRuntime(Work, Protocol):
 
     @property
     def logs(self) -> Logs:
-        """The logs of its launches."""
+        """The logs of the runtime's launches."""
         ...
 
     def signal(self, launch_id: str, word: str) -> None: ...
@@ -34,7 +34,7 @@ class ClusterRuntime(Work, Protocol):
     def rendezvous(self, launch_id: str) -> Rendezvous: ...
 
     def pod_name(self, launch_id: str) -> PodName:
-        """The pod that runs a launch, or would."""
+        """Return the name of the pod that runs a launch, or would run it."""
         ...
 
     def on_record(self) -> tuple[LaunchedHere, ...]:

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from corral.core.model.placing.placement_rules import HOSTNAME_LABEL
+from corral.core.model.placing.placement_rules import PlacementRules, Toleration, untolerated
 from corral.engines.kubernetes.cluster.client import Cluster
-from corral.engines.kubernetes.cluster.gpu_resources import gpu_labels, gpus_of
+from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources, gpus_of
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
-from corral.engines.kubernetes.inventory.pod_rules import Rules, why_not_there
 from corral.engines.kubernetes.inventory.readings.cluster_readings import (
     EXPORTERS_ALONE,
     GpuContainer,
@@ -19,11 +18,17 @@ from corral.engines.kubernetes.inventory.readings.cluster_readings import (
     read_gpus,
 )
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
+from corral.engines.kubernetes.inventory.seen_node import why_closed
 
 LIST_S = 60.0
-"""A cluster of 5,000 nodes and 40,000 pods is listed in far less."""
+"""The time limit of the listing. A cluster of 5,000 nodes and 40,000 pods takes far less."""
 
 NO_READINGS = ReadingsFound({})
+
+GPU_POD = PlacementRules(tolerations=tuple(Toleration(resource) for resource in gpu_resources()))
+"""The rules of any pod with GPUs: a taint named like their resource keeps only others off, as clusters add the
+toleration to it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +36,17 @@ class NodeGpus:
     """The facts about the GPUs of one node.
 
     Attributes:
-        hostname: its label `kubernetes.io/hostname`, which may differ from its name; None if it has none.
         total_gpus, allocatable_gpus: the number of all its GPUs, and of the healthy ones; pods lower neither.
         requested_gpus: the GPUs requested by pods on it that have not ended.
-        held_gpus: the GPUs chosen for services whose pods are not visible yet.
-        memory_mib: the memory of one of its GPUs, from its labels.
         unusable: why no service may be put there; None if it may.
-        partly_read: whether the readings cover only GPUs of pods.
     """
 
     node_name: str
-    hostname: str | None
     total_gpus: int
     allocatable_gpus: int
     requested_gpus: int = 0
-    held_gpus: int = 0
-    memory_mib: int | None = None
     unusable: str | None = None
     readings: tuple[GpuReading, ...] = ()
-    partly_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +57,13 @@ class ClusterGpus:
     pods: Sequence[PodFacts]
     readings: ReadingsFound = NO_READINGS
 
-    def nodes(
-        self,
-        held: Mapping[str, int] | None = None,
-        rules: Rules | None = None,
-        ready_nodes: frozenset[str] | None = None,
-    ) -> list[NodeGpus]:
-        """Return the nodes with GPUs, from the view of a service.
-
-        Args:
-            held: the number of GPUs held for other services, by node.
-            rules: the placement rules of the service's runtime.
-            ready_nodes: the nodes that have its model; None if any node will do.
-        """
+    def nodes(self) -> list[NodeGpus]:
+        """Return the nodes with GPUs, as a service without rules of its own sees them."""
         asked = self._asked()
-        return [self._node(node, asked, held or {}, rules or {}, ready_nodes) for node in self.node_facts]
+        return [_node(node, asked.get(node.name, 0), self.readings) for node in self.node_facts]
 
     def _asked(self) -> dict[str, int | None]:
-        """GPUs that pods ask of each node; None if that cannot be read."""
+        """Return the number of GPUs requested by the pods on each node; None if a request cannot be read."""
         asked: dict[str, int | None] = {}
         for pod in self.pods:
             if pod.node is not None and not pod.ended:
@@ -85,29 +71,6 @@ class ClusterGpus:
                 unknown = before is None or pod.unreadable is not None
                 asked[pod.node] = None if before is None or unknown else before + gpus_of(pod.requests)
         return asked
-
-    def _node(
-        self,
-        node: NodeFacts,
-        asked: Mapping[str, int | None],
-        held: Mapping[str, int],
-        rules: Rules,
-        ready_nodes: frozenset[str] | None,
-    ) -> NodeGpus:
-        allocatable = gpus_of(node.allocatable)
-        requested = asked.get(node.name, 0)
-        return NodeGpus(
-            node.name,
-            node.labels.get(HOSTNAME_LABEL),
-            max(gpus_of(node.capacity), allocatable),
-            allocatable,
-            allocatable if requested is None else requested,
-            held.get(node.name, 0),
-            gpu_labels(node).memory_mib,
-            _unusable(node, ready_nodes) or why_not_there(node.labels, node.name, node.taints, rules),
-            self.readings.by_node.get(node.name, ()),
-            node.name in self.readings.partial,
-        )
 
 
 def list_gpus(cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE) -> ClusterGpus:
@@ -130,7 +93,9 @@ def keep_gpu_pod(item: Mapping[str, object]) -> PodFacts | None:
 
 
 def gpu_containers(pods: Iterable[PodFacts]) -> list[GpuContainer]:
-    """The containers that run, of pods with GPUs, each with its node. Which of a pod's has its GPUs is not kept."""
+    """Return the running containers of pods with GPUs, each with its node. A container without a GPU may be
+    among them.
+    """
     return [
         GpuContainer(pod.node, pod.namespace, pod.name, container.name)
         for pod in pods
@@ -140,13 +105,22 @@ def gpu_containers(pods: Iterable[PodFacts]) -> list[GpuContainer]:
     ]
 
 
-def _unusable(node: NodeFacts, ready_nodes: frozenset[str] | None) -> str | None:
-    if not node.ready:
-        return f"it is not ready: {node.not_ready_why or 'its kubelet gives no reason'}"
+def _node(node: NodeFacts, requested: int | None, readings: ReadingsFound) -> NodeGpus:
+    allocatable = gpus_of(node.allocatable)
+    return NodeGpus(
+        node.name,
+        max(gpus_of(node.capacity), allocatable),
+        allocatable,
+        allocatable if requested is None else requested,
+        _unusable(node),
+        readings.by_node.get(node.name, ()),
+    )
+
+
+def _unusable(node: NodeFacts) -> str | None:
+    if (why := why_closed(node)) is not None:
+        return why
     if node.unschedulable:
         return "it is cordoned in Kubernetes (kubectl uncordon)"
-    if not node.labels.get(HOSTNAME_LABEL):
-        return f"it has no label {HOSTNAME_LABEL}, by which it could be named"
-    if ready_nodes is not None and node.name not in ready_nodes:
-        return "the model is not ready on it"
-    return None
+    taint = untolerated(node.taints, GPU_POD)
+    return None if taint is None else f"it has the taint {taint}"

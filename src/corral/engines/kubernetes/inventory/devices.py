@@ -1,4 +1,4 @@
-"""The devices of a node, by its labels and its amounts: their number and their model. Pure.
+"""The number and the model of a node's devices, by its labels and amounts. Pure.
 
 A cluster does not identify single devices, so each is known by its node and its slot: a number from 0.
 """
@@ -10,7 +10,7 @@ from corral.engines.kubernetes.cluster.node_facts import NodeFacts
 from corral.vendors.vendor import GpuLabels
 
 MOST_SLOTS = 1024
-"""A node that says it has more is nonsense: no more of them are known."""
+"""The most devices of a node. A higher number is considered invalid."""
 
 UNKNOWN_MODEL = "unknown GPU"
 
@@ -21,7 +21,7 @@ def device_id(node: str, slot: int) -> str:
 
 
 def slot_of_id(uuid: str) -> int:
-    """The slot in an id that `device_id` made."""
+    """Return the slot in an id that `device_id` has made."""
     return int(uuid.rpartition("-")[2])
 
 

@@ -16,7 +16,7 @@ from corral.engines.kubernetes.inventory.pod_placement_rules import repelled_by
 from corral.untrusted import Unread, guarded
 
 PodName = tuple[str, str]
-"""Namespace and name."""
+"""The namespace and the name of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Occupant:
 
     @property
     def key(self) -> PodName:
-        """Its namespace and its name."""
+        """The pod's namespace and name."""
         return self.pod.namespace, self.pod.name
 
     @property
     def gpus(self) -> int:
-        """The number of devices that it takes."""
+        """The number of devices that the pod takes."""
         return gpus_of(self.requests)
 
 
@@ -65,7 +65,7 @@ def keep_occupant(item: Mapping[str, Any]) -> Occupant | None:
     if spec.get("affinity"):
         apart = guarded(f"the affinity of pod {namespace}/{name}", partial(repelled_by, spec, marked, namespace))
     if isinstance(apart, Unread):
-        # It is unknown which pods it keeps off: its node counts as full.
+        # It is unknown which pods this pod keeps off, so its node counts as full.
         apart, unreadable = (), f"its affinity {apart}"
     return Occupant(
         uid=str(metadata.get("uid") or ""),

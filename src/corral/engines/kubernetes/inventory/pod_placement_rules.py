@@ -3,6 +3,7 @@ for.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from corral.core.model.errors import Refused
@@ -33,14 +34,12 @@ from corral.engines.kubernetes.cluster.placement_fields import (
 Json = Mapping[str, Any]
 
 _NEVER: Selector = (LabelExpression(NAME_FIELD, Operator.IN, ()),)
-"""Nothing meets it, as nothing meets an empty term or a selector that is missing."""
+"""A selector that nothing matches. Kubernetes gives this meaning to an empty term and to a missing selector."""
 
 
-def placement_rules(spec: Json, labels: Mapping[str, str], namespace: str) -> PlacementRules:
-    """Return the rules of a pod with this specification. Raises Refused with the field that is not understood."""
-    affinity = mapping(spec.get("affinity"))
-    node, pod = mapping(affinity.get("nodeAffinity")), mapping(affinity.get("podAffinity"))
-    anti = mapping(affinity.get("podAntiAffinity"))
+def node_rules(spec: Json) -> PlacementRules:
+    """Return the rules of a pod about its node alone, whatever runs there. Raises Refused as `placement_rules`."""
+    node = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
     return PlacementRules(
         tolerations=tuple(_toleration(one) for one in sequence(spec.get("tolerations"))),
         nodes=_node_terms(node, mapping(spec.get("nodeSelector"))),
@@ -48,6 +47,15 @@ def placement_rules(spec: Json, labels: Mapping[str, str], namespace: str) -> Pl
             PreferredNodes(_weight(one), _node_term(mapping(one.get("preference"))))
             for one in sequence(node.get(PREFERRED))
         ),
+    )
+
+
+def placement_rules(spec: Json, labels: Mapping[str, str], namespace: str) -> PlacementRules:
+    """Return the rules of a pod with this specification. Raises Refused with the field that is not understood."""
+    affinity = mapping(spec.get("affinity"))
+    pod, anti = mapping(affinity.get("podAffinity")), mapping(affinity.get("podAntiAffinity"))
+    return replace(
+        node_rules(spec),
         tags=tags_of(labels, namespace),
         near=tuple(_pod_term(one, "podAffinity", labels, namespace) for one in sequence(pod.get(REQUIRED))),
         apart=tuple(_pod_term(one, "podAntiAffinity", labels, namespace) for one in sequence(anti.get(REQUIRED))),

@@ -1,28 +1,20 @@
-"""The nodes that a runtime's own rules allow for a service's pods, and those rules with a chosen node added. Pure.
+"""A chosen node, and preferred ones, in the rules of a service's pods. Pure.
 
-A service's pod template is laid over its runtime's and replaces lists as a whole. So the runtime's own terms are
-repeated beside the added one.
+A service's pod template is laid over its runtime's template and replaces lists as a whole. So the runtime's terms are
+repeated beside the added term.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from corral.core.model.placing.placement_rules import HOSTNAME_LABEL, NAME_FIELD, Taint, TaintEffect, meets
-from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources
+from corral.core.model.placing.placement_rules import HOSTNAME_LABEL, NAME_FIELD
 from corral.engines.kubernetes.cluster.objects import mapping, sequence
-from corral.engines.kubernetes.cluster.placement_fields import (
-    PREFERRED,
-    REQUIRED,
-    NotUnderstood,
-    read_node_term,
-    read_toleration,
-)
+from corral.engines.kubernetes.cluster.placement_fields import PREFERRED, REQUIRED
 
 PREFERRED_WEIGHT = 100
 """The highest weight of Kubernetes: the choice counts for more than the scheduler's other preferences."""
 
 Affinity = Literal["preferred", "required"]
-AFFINITIES: tuple[Affinity, ...] = ("preferred", "required")
 """Whether Kubernetes should put pods on a node, or must."""
 
 Rules = Mapping[str, Any]
@@ -45,6 +37,26 @@ def affinity_for(hostname: str, *, required: bool, rules: Rules) -> dict[str, An
     return {**own, "nodeAffinity": {**node, REQUIRED: {"nodeSelectorTerms": both}}}
 
 
+def preferred_terms(names: Sequence[str], labels: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
+    """Return the terms of nodes with one of these names, and of nodes with each of these labels."""
+    named = {"matchFields": [{"key": NAME_FIELD, "operator": "In", "values": list(names)}]}
+    labelled = [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]} for key, value in labels.items()
+    ]
+    return (*([named] if names else []), *labelled)
+
+
+def with_preferences(rules: Rules, terms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the `rules` with nodes of these terms preferred, too. Each counts for half as much as a chosen node."""
+    if not terms:
+        return dict(rules)
+    affinity = mapping(rules.get("affinity"))
+    node = mapping(affinity.get("nodeAffinity"))
+    added = [{"weight": PREFERRED_WEIGHT // 2, "preference": dict(term)} for term in terms]
+    preferred = {PREFERRED: [*sequence(node.get(PREFERRED)), *added]}
+    return {**rules, "affinity": {**affinity, "nodeAffinity": {**node, **preferred}}}
+
+
 def affinity_in(rules: Rules) -> Affinity | None:
     """Return whether pods with these rules require or prefer a named node; None if no node is named."""
     node = mapping(mapping(rules.get("affinity")).get("nodeAffinity"))
@@ -54,44 +66,5 @@ def affinity_in(rules: Rules) -> Affinity | None:
     return "preferred" if any(map(_names_a_node, preferences)) else None
 
 
-def why_not_there(labels: Mapping[str, str], name: str, taints: Sequence[Taint], rules: Rules) -> str | None:
-    """Return why pods with these rules cannot start on the node, or None.
-
-    A taint named like the GPU resource only keeps pods without GPUs off: clusters add its toleration to GPU pods.
-    """
-    for taint in taints:
-        if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE and not _tolerated(taint, rules):
-            return f"it has the taint {taint}"
-    selector = mapping(rules.get("nodeSelector"))
-    for key, value in selector.items():
-        if labels.get(key) != value:
-            return f"it has no label {key}={value}, which the runtime asks for"
-    required = mapping(mapping(mapping(rules.get("affinity")).get("nodeAffinity")).get(REQUIRED))
-    terms = sequence(required.get("nodeSelectorTerms"))
-    if required and not any(_matches(term, labels, name) for term in terms):
-        return "its labels are not what the runtime's node affinity requires"
-    return None
-
-
 def _names_a_node(term: Mapping[str, Any]) -> bool:
     return any(one.get("key") == HOSTNAME_LABEL for one in sequence(term.get("matchExpressions")))
-
-
-def _tolerated(taint: Taint, rules: Rules) -> bool:
-    return taint.key in gpu_resources() or any(_covers(one, taint) for one in sequence(rules.get("tolerations")))
-
-
-def _covers(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    try:
-        return read_toleration(toleration).covers(taint)
-    except NotUnderstood:
-        return False
-
-
-def _matches(term: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
-    """Return whether all expressions of a term hold. An empty term matches nothing, as in Kubernetes."""
-    try:
-        selector = read_node_term(term)
-    except NotUnderstood:
-        return False
-    return bool(selector) and meets(selector, {**labels, NAME_FIELD: name})

@@ -104,7 +104,7 @@ def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
 
 
 def silence_of(facts: NodeFacts) -> str | None:
-    """Why nothing can start on a node, a sentence without its full stop; None if its kubelet is there."""
+    """Return why nothing can start on a node, a sentence without its full stop; None if its kubelet answers."""
     if facts.unreadable is not None:
         return f"node {facts.name} cannot be used: {facts.unreadable}"
     if facts.ready is True:
@@ -112,8 +112,17 @@ def silence_of(facts: NodeFacts) -> str | None:
     return f"node {facts.name} is not ready" + (f": {facts.not_ready_why}" if facts.not_ready_why else "")
 
 
+def why_closed(facts: NodeFacts) -> str | None:
+    """Why no model service can be put on a node by its name, whatever it asks for; None if some can."""
+    if (silence := silence_of(facts)) is not None:
+        return silence
+    if not facts.labels.get(HOSTNAME_LABEL):
+        return f"it has no label {HOSTNAME_LABEL}, by which it could be named"
+    return None
+
+
 def _bare_node(facts: NodeFacts, slots: int) -> Node:
-    """The node without what runs on it."""
+    """Return the node without the workloads on it."""
     total, found = facts.allocatable, gpu_labels(facts)
     return Node(
         name=facts.name,
@@ -167,7 +176,7 @@ def _cordon(facts: NodeFacts) -> str | None:
 
 
 def _in_parts(facts: NodeFacts) -> bool:
-    """Whether its slots are slices or shares of GPUs, of which readings of whole GPUs say nothing."""
+    """Return whether the node's slots are slices or shares of GPUs, to which readings of whole GPUs do not apply."""
     found = gpu_labels(facts)
     return found.profile is not None or found.shared_by is not None
 
@@ -183,7 +192,7 @@ def _holders(
 
 
 def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> DeviceSample:
-    """Return the cluster's facts of a sample, with a reading."""
+    """Return a sample with the cluster's facts of `sample`, and with this reading."""
     return DeviceSample(
         sample.uuid,
         taken_at,
@@ -201,7 +210,7 @@ def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> Devi
 
 
 def _unmetered(sample: DeviceSample, now: float) -> DeviceSample:
-    """Return the cluster's facts of a sample, without a reading."""
+    """Return a sample with the cluster's facts of `sample`, without a reading."""
     if not sample.metered:
         return sample
     return DeviceSample(sample.uuid, now, metered=False, pod=sample.pod, illness=sample.illness, counted=True)

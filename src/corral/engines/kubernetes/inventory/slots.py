@@ -81,14 +81,14 @@ def readings_by_slot(
 ) -> dict[int, GpuReading]:
     """Return the readings by slot. A slot is left out if its reading cannot be determined.
 
-    A reading is matched by its pod: a slot is not a GPU, as the kubelet gives a pod some of the node's GPUs. GPUs of
-    one pod are interchangeable, as are those without a pod: they are matched in the order of their indices.
+    A reading is matched by its pod, because the kubelet does not say which GPU of the node a pod got. GPUs of one pod
+    are interchangeable, as are GPUs without a pod: they are matched in the order of their indices.
 
     Args:
         slots: the number of slots of the node.
         holders: the slots of each pod that has some.
-        gpus: the node's readings. A reading whose pod has no slot here counts as one of a free GPU:
-            its exporter may name itself, or a pod that has ended.
+        gpus: the node's readings. A reading whose pod has no slot here counts as the reading of a
+            free GPU: an exporter may report its own pod, or a pod that has ended.
     """
     ordered = sorted(gpus, key=lambda gpu: gpu.index)
     by_pod: dict[PodName | None, list[GpuReading]] = {}
@@ -99,7 +99,7 @@ def readings_by_slot(
     if free := [slot for slot in range(slots) if slot not in taken]:
         parts[None] = free
     if len(parts) == 1 and by_pod.keys() == {None}:
-        # One pod has the whole node: the readings need not name it.
+        # A single pod has the whole node, so the readings need not name the pod.
         by_pod = dict.fromkeys(parts, ordered)
     found: dict[int, GpuReading] = {}
     for pod, own in parts.items():

@@ -4,5 +4,5 @@
 - `own_pods` has the pods of a server: `state` is the value kept of a pod, and `pod_report` derives
   the state of its launch.
 - `manifest` makes the pod of a launch from the site's rules in `site` and the user's template (`template`). `names`
-  gives names and labels.
+  has names and labels.
 """

@@ -34,7 +34,7 @@ _Opened = Callable[[ResponseStream], None]
 
 
 class _LogFollower:
-    """Follows one log, once. It breaks off if the API server does."""
+    """Follows one log, once. It stops if the API server breaks off the stream."""
 
     def __init__(self, follow: Callable[[_Opened], None]) -> None:
         """`follow(opened)` reads to the end of the log. It calls `opened` with the stream as soon as it is open."""
@@ -48,16 +48,16 @@ class _LogFollower:
 
     @property
     def active(self) -> bool:
-        """Whether it may still read."""
+        """Whether the log may still be read."""
         return not self._over.is_set()
 
     def begin(self, wait_s: float) -> None:
-        """Begin, and wait at most `wait_s` until the log's existing text arrives."""
+        """Start to follow, and wait at most `wait_s` for the log's existing text."""
         self._thread.start()
         self._begun.wait(wait_s)
 
     def finish(self, wait_s: float) -> None:
-        """Give it `wait_s` seconds to reach the end of the log, and then break off."""
+        """Wait at most `wait_s` seconds for the end of the log, then stop."""
         if self._over.wait(wait_s):
             return
         self._finishing = True
@@ -85,7 +85,7 @@ LOOK_S = 0.5
 """The shortest time between two requests for one log."""
 TIMEOUT_S = 10.0
 MARGIN_S = 10
-"""Each request goes back this much further than the last look."""
+"""Each request begins this many seconds before the last look."""
 PIECE_BYTES = 256 * 1024
 LAST_S = 5.0
 """The time for which the last lines of an ended container may arrive."""
@@ -106,7 +106,7 @@ class PodLogs:
         *,
         max_bytes: int,
     ) -> None:
-        """`now` is the server's time."""
+        """`now` returns the server's time (Unix seconds)."""
         self._cluster = cluster
         self._pods = pods
         self._namespace = namespace
@@ -118,7 +118,7 @@ class PodLogs:
         self._may_follow = threading.BoundedSemaphore(MOST_FOLLOWED)
 
     def own(self, launch: Launch) -> None:
-        """Have a log that is this job's own, before its pod is made. Raises BackendFailed."""
+        """Make sure that the launch's log belongs to its job, before its pod is made. Raises BackendFailed."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._position_file(launch.id).unlink(missing_ok=True)
@@ -142,7 +142,7 @@ class PodLogs:
         return self._logs.read(job_id, rank, offset, max_bytes, mark)
 
     def written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
-        """As `corral.host.node.files.job_logs.JobLogs.written_since`, for text read from pods."""
+        """Return the same as `corral.host.node.files.job_logs.JobLogs.written_since`, for text read from pods."""
         return self._logs.written_since(job_id, rank, ago_s, mark)
 
     def note(self, job_id: str, rank: int, line: str) -> None:
@@ -186,14 +186,14 @@ class PodLogs:
         return True
 
     def close(self) -> None:
-        """Follow no log any more."""
+        """Stop following logs."""
         with self._lock:
             followers = [copy.follower for copy in self._copies.values() if copy.follower is not None]
         for one in followers:
             one.finish(0.0)
 
     def forget(self, launch_id: str) -> None:
-        """Its pod was let go, and is not held any more."""
+        """Forget the log of a launch whose pod was released."""
         with self._lock:
             self._copies.pop(launch_id, None)
         with suppress(OSError):
@@ -232,7 +232,7 @@ class PodLogs:
     def _tell_loss(self, pod: LaunchedPod, error: CorralError) -> None:
         job_id, rank = job_of(pod.launch_id), member_of(pod.launch_id)[1]
         with suppress(CorralError):
-            # A note is written only if the log exists, and nothing of this log may have come yet.
+            # A note is written only if the log exists, and the pod may not have written anything yet.
             self._write(job_id, rank, b"")
         self.note(job_id, rank, f"the rest of the log is lost: {error}")
 

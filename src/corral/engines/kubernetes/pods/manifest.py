@@ -41,10 +41,12 @@ SCRATCH = "/corral/scratch"
 """The mount point of each pod's own directory, CORRAL_SCRATCH."""
 
 NOBODY = "corral.dev-nobody"
-"""The scheduler of pods that are never to run."""
+"""The scheduler name of pods that must never run."""
 
 _INDICES = "CORRAL_GPU_INDICES"
-"""A container sees its own GPUs alone, counted from 0; which ones these are the device plugin tells it."""
+"""A variable of the host that pods do not get: a container sees only its own GPUs, counted from 0, by the device
+plugin.
+"""
 
 
 def pod_of(launch: Launch, names: Names, namespace: str, site: PodSite, *, kill_grace_s: float) -> Json:
@@ -94,7 +96,9 @@ def pod_of(launch: Launch, names: Names, namespace: str, site: PodSite, *, kill_
 
 
 def service_of(launch: Launch, names: Names, namespace: str) -> Json:
-    """The headless service of a gang: each member has a name in the cluster's DNS as soon as its pod has an address."""
+    """Return the headless service of a gang. It gives each member a name in the cluster's DNS once its pod has an
+    address.
+    """
     return {
         "metadata": {
             "name": names.service(launch.allocation_id),
@@ -135,7 +139,7 @@ def literal(text: str) -> str:
 def _template(launch: Launch, site: PodSite) -> Json:
     container = launch.job.spec.container
     text = None if container is None else container.pod_template
-    # Read again: the site's rules may have changed since the job was submitted.
+    # This is read again, because the site's rules may have changed since the job was submitted.
     return {"metadata": {}, "spec": {}} if text is None else read_template(text, site.allowed)
 
 
@@ -161,7 +165,7 @@ def _environment(launch: Launch) -> dict[str, str]:
     makers = vendors().values()
     host = {_INDICES, *(name for vendor in makers for name in vendor.visible(()) if name in vendor.of_the_host)}
     env = {name: value for name, value in launch.env if name not in host} | {"CORRAL_SCRATCH": SCRATCH}
-    # Else an image that sees all devices by itself would see every GPU of its node.
+    # Otherwise an image that shows all devices by default would show every GPU of its node.
     void = {} if launch.uses else {name: value for vendor in makers for name, value in vendor.void.items()}
     return env | void
 

@@ -17,8 +17,8 @@ SERVER = PREFIX + "server"
 ALLOCATION = PREFIX + "allocation"
 RANK = PREFIX + "rank"
 TOMBSTONE = PREFIX + "tombstone"
-"""The labels of a pod: its server, its gang and its member. A pod with the last label only keeps its name from
-reuse.
+"""The labels of a pod: its server, its gang and its member. A pod with the last label exists only to keep its name from
+being used again.
 """
 
 LAUNCH = PREFIX + "launch"
@@ -27,12 +27,13 @@ NODE = PREFIX + "node"
 CHECKPOINT_GRACE = PREFIX + "checkpoint-grace-s"
 ENDING = PREFIX + "ending"
 REASON = PREFIX + "reason"
-"""Annotations: the launch, its number of members, its node, and its time to save its work. Once Corral ends it, also
-the phase that it ends in and why.
+"""The annotations of a pod: its launch, the number of members, its node, and the time to save its work.
+
+If Corral ends the pod, the annotations also have the phase in which it ends, and the reason.
 """
 
 FINALIZER = PREFIX + "report"
-"""Keeps a pod that was deleted until its end is in the ledger."""
+"""The finalizer that keeps a deleted pod until its end is in the ledger."""
 
 DESCRIBED = ("user", "project", "queue", "job", "job-name")
 """Attributes of a job on its pods: as a label for selection, and in full as an annotation."""
@@ -44,7 +45,7 @@ _LABEL_LENGTH = 63
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that one server gives in its cluster. `tag` distinguishes it from other servers and stays with the
+    """The names that one server gives in its cluster. `tag` distinguishes the server from others and belongs to its
     ledger.
     """
 
@@ -59,7 +60,8 @@ class Names:
         return labels.get(SERVER) == self.tag
 
     def pod(self, launch: str) -> str:
-        """The name of a launch's pod, and its hostname: at most 63 characters. No two launches have the same.
+        """Return the name of a launch's pod, which is also its hostname: at most 63 characters. No two launches have
+        the same.
 
         17_3.2-1 is element 3 of job 17, its second allocation, rank 1: corral-TAG-17e3-2-1.
         """
@@ -67,11 +69,11 @@ class Names:
         return f"{self.service(allocation_id)}-{rank}"
 
     def service(self, allocation_id: str) -> str:
-        """The name of the service by which the members of a gang find each other."""
+        """Return the name of the service by which the members of a gang find each other."""
         name = f"corral-{self.tag}-{allocation_id.replace('_', 'e').replace('.', '-')}"
         if len(name) <= _LABEL_LENGTH - 8:
             return name
-        # Numbers of twenty digits; no ledger comes that far, but a name must not be cut to that of another.
+        # The limit is for numbers of twenty digits, which no ledger reaches. A cut name could be that of another job.
         return f"corral-{self.tag}-{hashlib.sha256(allocation_id.encode()).hexdigest()[:32]}"
 
     def address(self, allocation_id: str, namespace: str) -> str:

@@ -44,8 +44,9 @@ class OwnPods:
         self._cache.subscribe(self._hear)
 
     def kept(self, pod: Mapping[str, Any]) -> LaunchedPod | None:
-        """As `keep`. Also None for another server's pod, and for a pod that names a launch but does not have its pod's
-        name.
+        """Return the value kept of a pod, as `keep` does.
+
+        None also for another server's pod, and for a pod that names a launch but does not have its pod's name.
         """
         metadata = mapping(pod.get("metadata"))
         if metadata.get("namespace") != self._namespace or not self._names.marks(mapping(metadata.get("labels"))):
@@ -55,7 +56,7 @@ class OwnPods:
 
     @property
     def synced(self) -> bool:
-        """Whether all of them were ever known."""
+        """Whether a listing of the pods was ever complete."""
         return self._cache.synced
 
     def get(self, launch_id: str) -> LaunchedPod | None:
@@ -68,13 +69,13 @@ class OwnPods:
         return self._cache.get(name, self._namespace)
 
     def newest(self, job_id: str, rank: int) -> LaunchedPod | None:
-        """The pod of the last launch of a job's member, None if that has none (any more)."""
+        """Return the pod of the last launch of a job's member, None if there is none (any more)."""
         with self._lock:
             launch_id = self._newest.get((job_id, rank))
         return None if launch_id is None else self.get(launch_id)
 
     def all(self) -> tuple[LaunchedPod, ...]:
-        """Every pod, in the order in which they were made."""
+        """Return every pod, in the order of creation."""
         known = {pod.name: pod for pod in self._cache.values()}
         now = time.monotonic()
         with self._lock:
@@ -87,7 +88,9 @@ class OwnPods:
         return tuple(sorted(known.values(), key=lambda pod: (pod.created_at or 0.0, pod.name)))
 
     def answered(self, pod: Mapping[str, Any]) -> LaunchedPod | None:
-        """The API server has answered a call of this server with this pod."""
+        """Store the state of a pod from the API server's answer to this server's call, and return it. None if it runs
+        no launch of this server.
+        """
         found = self.kept(pod)
         if found is not None:
             with self._lock:
@@ -96,7 +99,7 @@ class OwnPods:
         return found
 
     def let_go(self, pod: LaunchedPod) -> None:
-        """This server has deleted the pod, and keeps its object no longer."""
+        """Record that this server has deleted the pod and released its object."""
         with self._lock:
             self._forget_newest(pod.launch_id)
         self._go_ahead(pod.name, _Ahead(None, pod.uid, pod.version, time.monotonic() + AHEAD_S))
@@ -104,8 +107,8 @@ class OwnPods:
     def _go_ahead(self, name: str, ahead: _Ahead) -> None:
         with self._lock:
             self._ahead[name] = ahead
-        # The watch may have come further before. Not asked under the lock: the watch's thread has the cache's, and may
-        # wait for this one.
+        # The watch may already be further. It is asked without this lock, because its thread holds the cache's lock and
+        # may wait for this one.
         known = self._cache.get(name, self._namespace)
         if (known is not None or ahead.pod is None) and _catches_up(ahead, known):
             with self._lock:
@@ -141,7 +144,7 @@ class OwnPods:
 
 
 def _number(launch_id: str) -> int:
-    """Which of its job's allocations it is of."""
+    """Return the number of a launch's allocation within its job."""
     return int(member_of(launch_id)[0].rpartition(".")[2])
 
 

@@ -14,10 +14,10 @@ from corral.engines.kubernetes.cluster.connection import OpenLine
 from corral.engines.kubernetes.cluster.exec_talk import STDERR, STDOUT, ExecTalk, exit_code_of
 
 PIECE_BYTES = 128 * 1024
-"""The most bytes received at once. No more are received before they were taken."""
+"""The most bytes received at once. No more are received before the caller has taken them."""
 
 PING_S = 20.0
-"""Proxies before an API server break off connections that are silent for a minute."""
+"""The interval of pings. Proxies before an API server break off connections that are silent for a minute."""
 
 _READ_BYTES = 1 << 16
 _FAILED, _CANNOT_RUN, _NOT_FOUND = 125, 126, 127
@@ -32,7 +32,7 @@ class PodExecution:
     """
 
     def __init__(self, line: OpenLine, talk: ExecTalk, command: InnerCommand) -> None:
-        """`talk` has begun on `line`."""
+        """`talk` must have begun the command on `line`."""
         self._lock = threading.Lock()
         self._line = line
         self._talk = talk
@@ -79,13 +79,16 @@ class PodExecution:
 
     def resize(self, size: TerminalSize) -> None:
         with self._lock:
-            # Sizes that wait for a connection that takes nothing are not heaped up.
+            # Sizes do not pile up while the connection accepts no data.
             if self._is_terminal and len(self._unsent) < _READ_BYTES:
                 self._unsent += self._talk.resize(size)
                 self._send()
 
     def close(self) -> None:
-        """Kubernetes has no call that ends a command. Its input ends; at a terminal it hears Ctrl-C and Ctrl-D."""
+        """Close the connection. Kubernetes has no call that ends a command.
+
+        The command's input ends. At a terminal the command gets Ctrl-C and Ctrl-D.
+        """
         with self._lock:
             if self._is_terminal:
                 self._receive()

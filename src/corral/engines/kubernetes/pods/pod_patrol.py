@@ -1,4 +1,4 @@
-"""Looks after pods by the clock: time limits, pods that cannot begin, ends that were left half done."""
+"""Checks pods at intervals: time limits, pods that cannot begin, and ends that were not completed."""
 
 import logging
 import time
@@ -16,13 +16,15 @@ INTERVAL_S = 1.0
 
 
 class PodPatrol:
-    """Checks the pods of a runtime, each `INTERVAL_S`."""
+    """Checks the pods of a runtime every `INTERVAL_S`."""
 
     def __init__(self, runtime: PodRuntime, *, kill_grace_s: float) -> None:
         self._runtime = runtime
         self._kill_grace_s = kill_grace_s
         self._troubled: dict[str, tuple[str, float]] = {}
-        """By UID, the trouble of a pod that has not begun, and since when this server has seen it (monotonic)."""
+        """The trouble of each pod that has not begun, and the time since when this server has seen it (monotonic), by
+        UID.
+        """
         self._said: str | None = None
 
     def look(self) -> None:
@@ -52,7 +54,7 @@ class PodPatrol:
         self._runtime.finish_end(pod)
         self._runtime.keep_time_limit(pod)
         if pod.deleted_at is not None:
-            # Another client may have deleted it.
+            # Another client may have deleted the pod.
             self._runtime.logs.follow(pod, pod.grace_s or 0)
         what, now = in_trouble(pod), time.monotonic()
         if what is None:

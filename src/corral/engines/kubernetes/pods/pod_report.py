@@ -9,10 +9,10 @@ from corral.core.model.units import format_duration
 from corral.engines.kubernetes.pods.state import LaunchedPod
 
 NEVER_RAN = "NEVER_RAN"
-"""The ending of a pod that Corral gave up before its container began: its job goes back to the queue."""
+"""The ending of a pod that Corral gave up before its container began. Its job goes back to the queue."""
 
 IMAGE_TROUBLE_S = 120.0
-"""A job fails once its image could not be pulled, or its container not be made, for this long."""
+"""The time after which a job fails if its image cannot be pulled or its container cannot be created."""
 
 UNSCHEDULABLE_S = 60.0
 """The time for which the cluster's scheduler may refuse the chosen node, if a pod's volumes need that scheduler."""
@@ -27,7 +27,7 @@ _CONTAINER = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError"}
 )
 _AT_ONCE = frozenset({"InvalidImageName", "ErrImageNeverPull"})
-"""Reasons that no waiting can mend."""
+"""Reasons for which waiting never helps."""
 
 _NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 NOT_FOUND, NOT_EXECUTABLE = 127, 126

@@ -1,4 +1,4 @@
-"""Runs launches as pods. All it knows of them is in the cluster, where the next server finds it (decision 68)."""
+"""Runs launches as pods. Their state is in the cluster, where the next server finds it (decision 68)."""
 
 import math
 import time
@@ -54,7 +54,9 @@ FOLLOWED_S = 1.0
 
 @dataclass(slots=True)
 class _Leaving:
-    """A pod that is to go at `due_s`; its log is tried to be read until `log_until_s` (both monotonic)."""
+    """A pod to be deleted at `due_s`. Until `log_until_s` the rest of its log may be read first (both monotonic
+    seconds).
+    """
 
     pod: LaunchedPod
     due_s: float
@@ -94,21 +96,24 @@ class PodRuntime:
         self.warnings = PodWarnings(cluster, self.namespace)
         self._limits: dict[str, float] = {}
         self._seen_at: dict[str, float] = {}
-        """By UID, when this server first saw the pod run (monotonic): its node's clock may be wrong."""
+        """The time (monotonic seconds) at which this server first saw a pod run, by UID: its node's clock may
+        be wrong.
+        """
         self._ended: set[str] = set()
-        """UIDs of pods that this server ends: writing the ending and deleting are two calls."""
+        """UIDs of pods that this server is ending. Writing the ending and deleting the pod are two calls."""
         self._leaving: dict[str, _Leaving] = {}
-        """Pods that are forgotten, by UID."""
+        """Forgotten pods that still exist, by UID."""
 
     def close(self) -> None:
-        """Let go; the pods run on."""
+        """Stop following logs; the pods run on."""
         self.logs.close()
 
     # The life of a launch
 
     def launch(self, launch: Launch) -> None:
-        """Make the pod of the launch, unless it has one. Raises BackendFailed, and Refused, also with the words of a
-        webhook or quota.
+        """Create the pod of the launch, unless it exists.
+
+        Raises BackendFailed, and Refused, also for refusals by a webhook or a quota.
         """
         if launch.job.spec.time_limit_s is not None:
             self._limits.setdefault(launch.id, launch.job.spec.time_limit_s)
@@ -123,20 +128,24 @@ class PodRuntime:
         self.logs.begin(launch)
 
     def stop(self, launch_id: str) -> None:
-        """Delete its pod: SIGTERM, the grace, SIGKILL."""
+        """Delete the launch's pod: SIGTERM, and after the grace period SIGKILL."""
         self._stop(launch_id, self._kill_grace_s)
 
     def signal(self, launch_id: str, word: str) -> None:
-        """Tell the job to save its work: SIGTERM, then SIGKILL only after its grace for saving. Raises Refused."""
+        """Tell the job to save its work: SIGTERM, and SIGKILL only after its time for saving. Raises Refused for other
+        signals.
+        """
         if CheckpointSignal.parse(word).name != "TERM":
             raise Refused(f"{word!r:.20} cannot be sent to a pod; SIGTERM can", field="name")
         pod = self.pods.get(launch_id)
         if pod is not None:
-            # A later stop, once the grace is over, shortens the rest of this one.
+            # A later stop, after the time for saving, shortens the rest of this grace period.
             self._stop(launch_id, pod.checkpoint_grace_s + self._kill_grace_s)
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """As `corral.core.ports.runtime.Runtime.set_time_limit`. Only this server enforces the limit."""
+        """Replace the time limit as `corral.core.ports.runtime.Runtime.set_time_limit` does. Only this server enforces
+        the limit.
+        """
         pod = self.pods.get(launch_id)
         if pod is None:
             return
@@ -144,13 +153,13 @@ class PodRuntime:
         self.keep_time_limit(pod)
 
     def keep_time_limit(self, pod: LaunchedPod) -> None:
-        """End the pod if its time limit is over."""
+        """End the pod if it has exceeded its time limit."""
         limit_s = self._limits.get(pod.launch_id)
         if limit_s is None or pod.started_at is None or pod.over or pod.ending:
             return
         seen_s = time.monotonic() - self._seen_at.setdefault(pod.uid, time.monotonic())
         told_s = self._clock.now() - max(pod.started_at, pod.created_at or pod.started_at)
-        # The signal comes early enough for it to save its work within its limit.
+        # The signal comes early enough for the job to save its work within its limit.
         if max(seen_s, told_s) >= limit_s - pod.checkpoint_grace_s:
             self.end(pod, Phase.TIMED_OUT, None, pod.checkpoint_grace_s or self._kill_grace_s)
 
@@ -163,12 +172,15 @@ class PodRuntime:
         return LaunchReport(launch_id, LaunchPhase.UNKNOWN)
 
     def look(self, launch_id: str) -> None:
-        """As `corral.engines.kubernetes.engine.runtimes.ClusterRuntime.look`."""
+        """Update the report as `corral.engines.kubernetes.engine.runtimes.ClusterRuntime.look` does."""
         with asked_again(), suppress(NoSuchObject):
             self.pods.answered(self._cluster.get(PODS, self.names.pod(launch_id), self.namespace))
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """Take the name of its pod, so that a request still under way cannot make the pod any more."""
+        """Create a tombstone with the name of the launch's pod, so that a late request cannot create the pod any more.
+
+        Return False if the pod exists, or if the launch is known to have run.
+        """
         body = tombstone_of(launch_id, self.names, self.namespace, self._site, ran=ran)
         try:
             with asked_again():
@@ -181,8 +193,9 @@ class PodRuntime:
         return tuple(pod.launch_id for pod in self.on_record())
 
     def forget(self, launch_id: str) -> None:
-        """Have its pod go, at once or as soon as that can be done. A tombstone stays as long as a late request might
-        still make the pod."""
+        """Delete the launch's pod, at once or as soon as possible. A tombstone stays as long as a late request might
+        still create the pod.
+        """
         self._limits.pop(launch_id, None)
         pod = self.pods.get(launch_id)
         if pod is None or pod.uid in self._leaving:
@@ -202,21 +215,21 @@ class PodRuntime:
         return Rendezvous(self.names.address(member_of(launch_id)[0], self.namespace), MASTER_PORT, 0, "")
 
     def pids(self, launch_id: str) -> frozenset[int]:
-        """None: its processes are another host's."""
+        """Return no pids: the processes belong to another host."""
         return frozenset()
 
     def main_pids(self, launch_id: str) -> frozenset[int]:
-        """None, as of `pids`."""
+        """Return no pids: the processes belong to another host."""
         return frozenset()
 
     def lineage(self, launch_id: str) -> Lineage:
-        """Nothing of this host."""
+        """Return no marks: the processes belong to another host."""
         return Lineage()
 
     # For its engine
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Run a command in its container, with the container's fixed user and environment.
+        """Run a command in the launch's container, with the container's user and environment.
 
         Raises Conflict if the pod does not run, Forbidden if this server lacks the right.
         """
@@ -241,17 +254,17 @@ class PodRuntime:
         return PodExecution(line, talk, command)
 
     def pod_name(self, launch_id: str) -> tuple[str, str]:
-        """Namespace and name of the pod that runs a launch, or would."""
+        """Return namespace and name of the pod that runs a launch, or would run it."""
         return self.namespace, self.names.pod(launch_id)
 
     def on_record(self) -> tuple[LaunchedPod, ...]:
-        """The pod of each of `launches`."""
+        """Return the pods that were not forgotten."""
         return tuple(pod for pod in self.pods.all() if pod.uid not in self._leaving)
 
     # For its patrol
 
     def end(self, pod: LaunchedPod, ending: str, reason: str | None, grace_s: float) -> None:
-        """Delete the pod, after it was written on it in which phase it is to have ended, and why."""
+        """Write on the pod the phase in which it is to end, and why. Then delete it."""
         self._ended.add(pod.uid)
         try:
             with asked_again():
@@ -262,22 +275,22 @@ class PodRuntime:
                 self.logs.follow(pod, grace_s, wait_s=FOLLOWED_S)
                 self._cluster.delete(PODS, pod.name, self.namespace, uid=pod.uid, grace_s=math.ceil(grace_s))
         except NoSuchObject:
-            # Another client has released it: the watch will report that.
+            # Another client has deleted the pod. The watch will report that.
             return
         except BaseException:
             self._ended.discard(pod.uid)
             raise
 
     def finish_end(self, pod: LaunchedPod) -> None:
-        """Delete a pod on which an earlier server has written how it ends, if that is all it did."""
+        """Delete a pod on which an earlier server has written an ending without deleting it."""
         if pod.ending and pod.deleted_at is None and pod.uid not in self._ended:
             grace_s = pod.checkpoint_grace_s + self._kill_grace_s
             self.end(pod, pod.ending, pod.ending_reason or None, grace_s)
 
     def remove_forgotten(self) -> None:
-        """Remove pods that were forgotten and still exist, as far as they may go."""
+        """Delete forgotten pods that still exist, if their time has come."""
         for pod in self.on_record():
-            # Its launch was settled long ago by a server that ended before it removed the pod.
+            # The server that settled this launch ended before it deleted the tombstone.
             if pod.tombstone and self._clock.now() - (pod.created_at or 0.0) > TOMBSTONE_S:
                 self.forget(pod.launch_id)
         began = time.monotonic()
@@ -303,7 +316,7 @@ class PodRuntime:
         except AlreadyExists:
             made = self._cluster.get(PODS, name, self.namespace)
         except ObjectChanged as error:
-            # Many pods contend for the counter of a quota: nothing was made, and a later try may succeed.
+            # Many pods contend for the counter of a quota. Nothing was created, and a later try may succeed.
             raise BackendFailed(str(error)) from None
         pod = self.pods.answered(made)
         if pod is None or pod.launch_id != launch_id:
@@ -317,7 +330,7 @@ class PodRuntime:
             return
 
     def _let_leave(self, leaving: "_Leaving") -> None:
-        """Delete the pod, and keep its object no longer, once its log is read."""
+        """Delete the pod and release its object, once its log is read."""
         pod = leaving.pod
         if not self.logs.finish(pod, last_try=time.monotonic() >= leaving.log_until_s):
             leaving.due_s = time.monotonic()  # behind the others
@@ -331,7 +344,7 @@ class PodRuntime:
                     self._cluster.patch(PODS, pod.name, released, self.namespace, patch_type="strategic")
             except (NoSuchObject, ObjectChanged):
                 self._must_be_gone(pod)
-            # A tombstone does not say of how many members it is; the service is made before the pod of rank 0.
+            # A tombstone does not have the number of members. The service is made before the pod of rank 0.
             if rank == 0 and (pod.members > 1 or pod.tombstone):
                 self._cluster.delete(SERVICES, self.names.service(allocation_id), self.namespace)
         self.pods.let_go(pod)

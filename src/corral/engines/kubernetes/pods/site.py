@@ -39,12 +39,12 @@ class PodSite:
 
     @property
     def parts(self) -> bool:
-        """A cluster counts whole GPUs, or whole replicas of them."""
+        """False: a cluster counts whole GPUs, or whole replicas of GPUs."""
         return False
 
     @property
     def reach_daemons(self) -> bool:
-        """The device plugin sees to it."""
+        """True: the device plugin connects containers with the daemon."""
         return True
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
@@ -87,8 +87,9 @@ class PodSite:
         return container
 
     def tolerations(self, container: Container, request: Request) -> tuple[Toleration, ...]:
-        """Return the tolerations of its template. A job with GPUs also tolerates the taint that keeps other pods off
-        GPU nodes.
+        """Return the tolerations of the container's template.
+
+        A job with GPUs also tolerates the taint that keeps other pods off GPU nodes.
         """
         own = () if container.pod_template is None else self._tolerated(container.pod_template)
         return own if request.devices == 0 else (*own, Toleration(gpu_resource(request.vendor)))
@@ -110,7 +111,7 @@ class PodSite:
 
 
 LOOK_S = 2.0
-"""A submission waits no longer for the API server's answer."""
+"""The longest wait of a submission for the API server's answer."""
 
 _OBJECTS: Mapping[VolumeKind, ResourceType] = {
     VolumeKind.CLAIM: PERSISTENT_VOLUME_CLAIMS,

@@ -73,12 +73,12 @@ class LaunchedPod:
 
     @property
     def has_run(self) -> bool:
-        """Whether its container has begun."""
+        """Whether the pod's container has begun."""
         return self.started_at is not None or self.exit_code is not None
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it runs any more, or ever will."""
+        """Whether nothing of the pod runs any more, or ever will."""
         done = self.exit_code is not None or self.phase in ("Succeeded", "Failed")
         return self.tombstone or done or (self.deleted_at is not None and self.grace_s == 0)
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from corral.client import Client
+from corral.core.model.jobs.job import Request
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.model.tuning_spec import TuningSpec
@@ -41,6 +42,24 @@ class Endpoint:
 
     url: str
     model: str | None = None
+
+
+class WantedGpus(NamedTuple):
+    """The GPUs of an experiment.
+
+    Attributes:
+        used: the number that the inference server uses.
+        request: the conditions on them.
+        exclusive: all GPUs of a node, of which the server uses `used`.
+        kept: the model that the task keeps to; "" while it is open.
+        not_over_nodes: why a gang over several nodes could not have them, where no node has so many; "" otherwise.
+    """
+
+    used: int
+    request: Request
+    exclusive: bool = False
+    kept: str = ""
+    not_over_nodes: str = ""
 
 
 class Deployment(Protocol):
@@ -97,6 +116,11 @@ class Deployed:
 class Mode(Protocol):
     """One mode of deployment."""
 
+    @property
+    def chooses_gpus(self) -> bool:
+        """Whether the GPUs are chosen by the conditions of the task."""
+        ...
+
     def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
         """Raise Refused for a task that this mode cannot deploy. Makes no requests."""
         ...
@@ -107,12 +131,21 @@ class Mode(Protocol):
         """
         ...
 
-    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: WantedGpus) -> Deployment:
         """Deploy a server with an experiment's parameters. Raises ExperimentFailed."""
         ...
 
+    def why_not_over_nodes(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> str | None:
+        """Return why the server cannot run on this number of nodes, None if no reason is known."""
+        ...
+
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
     ) -> str:
-        """Return the shell command that serves the model with these parameters, without a tuner."""
+        """Return the shell command that serves the model with these parameters, without a tuner.
+
+        `gpus` are those of all `members`, each of which is on a node of its own.
+        """
         ...

@@ -13,9 +13,10 @@ from corral.core.model.jobs.container import Container, Volume, VolumeKind, chec
 from corral.core.model.units import parse_memory_mib
 from corral.features.tuner.deployments.port_holder import HOST, PORT
 from corral.features.tuner.deployments.process_mode import SERVING_PORT
-from corral.features.tuner.deployments.serving_job import JobMode, ServerWork
+from corral.features.tuner.deployments.serving_job import JobMode, ServerWork, gpu_words
 from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import InferenceEngine
+from corral.features.tuner.engines.over_nodes import Version, version_in
 from corral.features.tuner.model.tuning_spec import TuningSpec
 
 MODELS = "/mnt/data/models"
@@ -44,11 +45,15 @@ class DockerMode(JobMode):
         command = _command(spec, engine, parameters, host=HOST, port=PORT)
         return ServerWork(command, {**user, **_env(spec)}, "/", _container(spec, engine))
 
+    def version(self, spec: TuningSpec, engine: InferenceEngine) -> Version | None:
+        """Return the version in the tag of the image; "latest" has none."""
+        return version_in(_image(spec, engine).rpartition("/")[2].partition(":")[2])
+
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
     ) -> str:
         container = _container(spec, engine)
-        words = ["corral", "run", "--image", str(container.image), "--gpus", str(gpus)]
+        words = ["corral", "run", "--image", str(container.image), *gpu_words(gpus, members)]
         words += ["--shm-size", spec.docker.shm_size]
         if container.network is not None:
             words += ["--network", container.network]
@@ -59,7 +64,11 @@ class DockerMode(JobMode):
         token = '--env "HF_TOKEN=$HF_TOKEN" ' if env.pop("HF_TOKEN", None) is not None else ""
         for name, value in env.items():
             words += ["--env", f"{name}={value}"]
-        command = _command(spec, engine, parameters, host=_ANY_ADDRESS, port=SERVING_PORT)
+        way = self.way_over_nodes(spec, engine, parameters, members)
+        given = parameters if way is None else {**way.options, **parameters}
+        command = _command(spec, engine, given, host=_ANY_ADDRESS, port=SERVING_PORT)
+        if way is not None:
+            command = ("sh", "-c", way.line(command, {}))
         return f"{shell_line(words)} {token}-- {shell_line(command)}"
 
 

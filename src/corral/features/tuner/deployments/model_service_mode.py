@@ -24,12 +24,13 @@ from corral.features.tuner.deployments.deployment import (
     GpusTakenAway,
     Look,
     NothingDeploys,
+    WantedGpus,
 )
 from corral.features.tuner.deployments.health import is_healthy, served_model
 from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.gpu_records import course_of, gpus_of_level, windows_of
-from corral.features.tuner.model.tuning_spec import TuningSpec
+from corral.features.tuner.model.tuning_spec import GPU_OPTIONS, TuningSpec
 from corral.features.tuner.search.trial import FailedStep
 
 if TYPE_CHECKING:
@@ -251,10 +252,15 @@ class ModelService:
 class ModelServiceMode:
     """Services of one operator, named as in `corral deploy --via`."""
 
+    chooses_gpus = False
+
     def __init__(self, via: str) -> None:
         self._via = via
 
     def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
+        for key in GPU_OPTIONS:
+            if getattr(spec, key):
+                raise Refused(f"{key}: Kubernetes chooses the GPUs of model services; leave it out", field=key)
         if _claim(spec) is not None and self._via == "kserve" and "mount_path" in (spec.storage or {}):
             raise Refused(
                 "storage.mount_path: KServe mounts a claim at /mnt/models; leave it out", field="storage.mount_path"
@@ -280,7 +286,7 @@ class ModelServiceMode:
             raise BackendFailed(f"{row.service_name} cannot be looked at: {error}") from None
         return None
 
-    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: WantedGpus) -> Deployment:
         from corral.features.services.manifests import ServiceWanted
 
         spec, claim = task.spec, _claim(task.spec)
@@ -292,7 +298,7 @@ class ModelServiceMode:
             task.engine.options(row.parameters),
             annotations={MARK: _mark(task, row), **_noted_of(claim)},
             labels={_TASK_LABEL: _task_name(spec), _EXPERIMENT_LABEL: str(row.experiment_id)},
-            gpus=gpus,
+            gpus=gpus.used,
             env={key: value for key, value in spec.env.items() if key not in _OF_TUNER},
             claim=claim,
         )
@@ -311,8 +317,13 @@ class ModelServiceMode:
             raise ExperimentFailed(FailedStep.DEPLOY, str(error)) from None
         return service
 
+    def why_not_over_nodes(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> str | None:
+        return f"a service of {self._via} is not spread over nodes here"
+
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
     ) -> str:
         claim = _claim(spec)
         model = spec.model.id_or_path

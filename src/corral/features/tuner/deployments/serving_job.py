@@ -1,4 +1,7 @@
-"""The job that serves a model for an experiment: submitted once, found again after a crash, watched, and ended."""
+"""The job that serves a model for an experiment: submitted once, found again after a crash, watched, and ended.
+
+A server that no node can hold is a gang: the engine's own launcher joins its members, and the first one answers.
+"""
 
 import ipaddress
 import logging
@@ -9,13 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from corral.client import Client
 from corral.core.model.answers.job_details import JobDetail
 from corral.core.model.errors import Conflict, CorralError, Forbidden, Refused
 from corral.core.model.jobs.container import Container
-from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.exit_code import exit_code_in_words
 from corral.features.tuner.answers import ExperimentRow
@@ -28,10 +31,12 @@ from corral.features.tuner.deployments.deployment import (
     GpusTakenAway,
     Look,
     NothingDeploys,
+    WantedGpus,
 )
 from corral.features.tuner.deployments.health import is_healthy
-from corral.features.tuner.deployments.port_holder import CANNOT_RUN, NOT_FOUND, SAYS, place
+from corral.features.tuner.deployments.port_holder import CANNOT_RUN, HOST, NOT_FOUND, PORT, SAYS, place
 from corral.features.tuner.engines.inference_engine import InferenceEngine
+from corral.features.tuner.engines.over_nodes import OverNodes, Version, way_over_nodes, why_not_over_nodes
 from corral.features.tuner.measuring.gpu_records import gpu_info_of, gpus_of_level
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.search.trial import FailedStep
@@ -58,7 +63,8 @@ class ServingJob:
         self._name = name
         self._client = client
         self._health = health
-        self._offset = 0
+        self._node = ""
+        self._offsets: dict[str, int] = {}
         self._line = b""
         self._url: str | None = None
         self._attempt: int | None = None
@@ -75,6 +81,8 @@ class ServingJob:
             job = self._client.jobs.get(self._id)
             if job.phase == "RUNNING":
                 self._attempt = job.attempts
+                if job.members[0].node != self._node:
+                    self._node, self._line = job.members[0].node, b""
                 return
             if job.ended:
                 raise self._failed(job)
@@ -107,6 +115,10 @@ class ServingJob:
         job = self._client.jobs.get(self._id)
         if job.ended:
             raise self._failed(job)
+        if (ended := next((one for one in job.members if one.phase is Phase.SUCCEEDED), None)) is not None:
+            # Such an end stops no other member, and the others wait for this one.
+            said = f"member {ended.rank} on {ended.node} ended with 0 while others ran"
+            raise ExperimentFailed(FailedStep.DEPLOY, f"{said}; the last lines:\n{self.last_lines()}")
         if job.phase != "RUNNING" or job.attempts != self._attempt:
             # The next attempt gets another port, and this one may be given to another process.
             self._url = None
@@ -125,7 +137,9 @@ class ServingJob:
         return gpus_of_level(ended_at - began_at, found.gpus)
 
     def last_lines(self) -> str:
-        return "".join(self._client.jobs.logs(self._id, tail=LAST_LINES)).strip() or "(none)"
+        """Return the end of the output, of a gang with the rank before each line."""
+        rank = log_rank(self._client.jobs.get(self._id))
+        return "".join(self._client.jobs.logs(self._id, tail=LAST_LINES, rank=rank)).strip() or "(none)"
 
     def end(self) -> None:
         """End the job, so that its GPUs are free."""
@@ -157,9 +171,12 @@ class ServingJob:
         return (without_container or job.exit_code in (CANNOT_RUN, NOT_FOUND)) and not self._has_served
 
     def _read_address(self) -> None:
-        """Read the address from the newest matching line of the log: earlier attempts had other addresses."""
-        for block in self._client.jobs.logs_bytes(self._id, offset=self._offset):
-            self._offset += len(block)
+        """Read the address from the newest matching line of the log: earlier attempts had other addresses.
+
+        Each node has a log of the attempts there.
+        """
+        for block in self._client.jobs.logs_bytes(self._id, offset=self._offsets.get(self._node, 0)):
+            self._offsets[self._node] = self._offsets.get(self._node, 0) + len(block)
             *whole, self._line = (self._line + block).split(b"\n")
             for line in whole:
                 self._url = _url_in(line.decode(errors="replace").strip()) or self._url
@@ -174,8 +191,22 @@ class ServerWork(NamedTuple):
     container: Container | None = None
 
 
+def gpu_words(gpus: int, members: int) -> tuple[str, ...]:
+    """Return the options of `corral run` for the GPUs of all members."""
+    if members == 1:
+        return ("--gpus", str(gpus))
+    return ("--gang", str(members), "--spread", "--gpus", str(gpus // members))
+
+
+def log_rank(job: JobDetail) -> Literal[0, "all"]:
+    """Return the rank for the whole log of a server's job."""
+    return "all" if len(job.members) > 1 else 0
+
+
 class JobMode(ABC):
     """A mode in which the server of an experiment is a job."""
+
+    chooses_gpus = True
 
     @abstractmethod
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
@@ -186,13 +217,14 @@ class JobMode(ABC):
         job_id = row.job_id or _submitted_before(task.client, name, row.created_at)
         return None if job_id is None else ServingJob(task.client, job_id, name, task.engine.health)
 
-    def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
-        spec, name = task.spec, _name_of(task, row)
-        work = self.work(spec, task.engine, row.parameters)
+    def deploy(self, task: Deployed, row: ExperimentRow, gpus: WantedGpus) -> Deployment:
+        spec, name, members = task.spec, _name_of(task, row), gpus.request.gang_size
+        work = self._member_work(spec, task.engine, row.parameters, members)
         submission = Submission(
             command=(*_holder(in_image=work.container is not None), *work.command),
             name=name,
-            request=Request(devices=gpus),
+            request=gpus.request,
+            exclusive=gpus.exclusive,
             env=work.env,
             workdir=work.workdir,
             container=work.container,
@@ -205,9 +237,47 @@ class JobMode(ABC):
         except Forbidden as forbidden:
             raise NothingDeploys(str(forbidden)) from None
         except Refused as refused:
+            if members > 1:
+                raise ExperimentFailed(FailedStep.DEPLOY, _refused_gang(refused, members)) from None
             if refused.field in _OF_ALL:
                 raise NothingDeploys(str(refused)) from None
-            raise ExperimentFailed(FailedStep.DEPLOY, str(refused)) from None
+            kept = f"not runnable on {gpus.kept}, to which the task keeps: " if gpus.kept else ""
+            no_gang = f"; {gpus.not_over_nodes}" if gpus.not_over_nodes else ""
+            raise ExperimentFailed(FailedStep.DEPLOY, f"{kept}{refused}{no_gang}") from None
+
+    def version(self, spec: TuningSpec, engine: InferenceEngine) -> Version | None:
+        """Return the version of the engine of a task, None if it is not known."""
+        return None
+
+    def why_not_over_nodes(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> str | None:
+        return why_not_over_nodes(engine, parameters, members, self.version(spec, engine))
+
+    def _member_work(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> ServerWork:
+        """Return the work of each member."""
+        way = self.way_over_nodes(spec, engine, parameters, members)
+        if way is None:
+            return self.work(spec, engine, parameters)
+        work = self.work(spec, engine, {**way.options, **parameters})
+        # The holder of the port replaces the last two words, which the shell has as "$1" and "$2".
+        line = way.line(work.command, {HOST: '"$1"', PORT: '"$2"'})
+        return work._replace(command=("sh", "-c", line, "sh", HOST, PORT))
+
+    def way_over_nodes(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], members: int
+    ) -> OverNodes | None:
+        """Return the way of a combination that runs on this number of nodes, None if that is one."""
+        way = way_over_nodes(engine, parameters, self.version(spec, engine)) if members > 1 else None
+        return way if isinstance(way, OverNodes) else None
+
+
+def _refused_gang(refused: Refused, members: int) -> str:
+    """Return why a gang is refused. Experiments on one node may not be."""
+    remedy = '; in the file of the task that is docker.network, such as "host"' if refused.field == "network" else ""
+    return f"it needs {members} nodes: {refused}{remedy}"
 
 
 def _name_of(task: Deployed, row: ExperimentRow) -> str:

@@ -4,7 +4,6 @@ A file in `engines/` has everything about one engine. Unknown parameters are pas
 checks them.
 """
 
-import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,27 +12,13 @@ from importlib.resources import files
 from typing import Any
 
 from corral.core.model.errors import Refused, nearest
-from corral.features.tuner.model.presets import without_presets
+from corral.core.model.serving.parallelism import axis_of, bare_name, engine_in
+from corral.core.model.serving.presets import without_presets
+from corral.features.tuner.engines.over_nodes import OverNodes, read_over_nodes
 from corral.features.tuner.model.tuning_spec import DeploymentMode, TuningSpec
-
-_GROUPS = ("__parallel__", "__quant__")
-_ALIASES: Mapping[str, tuple[str, ...]] = {
-    "tp": ("tensor-parallel-size", "tp-size", "tp"),
-    "pp": ("pipeline-parallel-size", "pp-size", "pp"),
-    "dp": ("data-parallel-size", "dp-size", "dp"),
-    "cp": ("context-parallel-size", "prefill-context-parallel-size", "cp-size", "cp"),
-    "dcp": ("decode-context-parallel-size", "dcp-size", "dcp"),
-}
-_IN_CLUSTERS = {
-    "vllm": {"vllm", "huggingfaceserver"},
-    "sglang": {"sglang", "srt"},
-}
-"""Words in the names of runtimes of OME and KServe, by engine."""
 
 _NOTHING = (None, 1, False, "auto")
 """Values with which a task requests no feature that an engine would need."""
-
-_CANONICAL = {alias: name for name, aliases in _ALIASES.items() for alias in aliases}
 
 
 @dataclass(frozen=True)
@@ -51,6 +36,7 @@ class InferenceEngine:
         left_out: by flag the value for which the flag is left out.
         refused: parameters that it does not support.
         multiples: pairs of parameters; the first must be a multiple of the second.
+        over_nodes: its ways to run on several nodes, the preferred one first.
     """
 
     name: str
@@ -65,6 +51,7 @@ class InferenceEngine:
     left_out: Mapping[str, Any] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     multiples: tuple[tuple[str, str], ...] = ()
+    over_nodes: tuple[OverNodes, ...] = ()
 
     def command(
         self,
@@ -114,7 +101,7 @@ class InferenceEngine:
 
     def _flag(self, name: str, value: Any) -> str:
         other = self.instead.get(canonical(name), {}).get(value) if isinstance(value, str) else None
-        return other or self.flags.get(canonical(name), _bare(name).replace("_", "-"))
+        return other or self.flags.get(canonical(name), bare_name(name).replace("_", "-"))
 
     def options(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of the command line by flag; True is a flag without a value."""
@@ -158,21 +145,19 @@ def engine_of(spec: TuningSpec) -> InferenceEngine:
     """
     if spec.deployment_mode not in (DeploymentMode.OME, DeploymentMode.KSERVE):
         return find_inference_engine(spec.base_runtime)
-    words = set(re.split(r"[^a-z0-9]+", spec.base_runtime.lower()))
-    named = next((engine for engine, names in _IN_CLUSTERS.items() if words & names), None)
-    return _read(named) if named else InferenceEngine(spec.base_runtime, "nothing", (), (), "/health")
+    named = engine_in(spec.base_runtime)
+    if named is None or not _has_file(named):
+        return InferenceEngine(spec.base_runtime, "nothing", (), (), "/health")
+    return _read(named)
 
 
 def canonical(name: str) -> str:
     """Return the short name of a parameter of parallelism for all its aliases; other names without their group."""
-    bare = _bare(name)
-    return _CANONICAL.get(bare.replace("_", "-"), bare)
+    return axis_of(name) or bare_name(name)
 
 
-def _bare(name: str) -> str:
-    for group in _GROUPS:
-        name = name.removeprefix(group)
-    return name
+def _has_file(name: str) -> bool:
+    return any(entry.name == f"{name}.toml" for entry in _files())
 
 
 def _files() -> Iterator[Any]:
@@ -195,4 +180,5 @@ def _read(name: str) -> InferenceEngine:
         data.get("left_out", {}),
         tuple(data.get("refused", ())),
         tuple((larger, smaller) for larger, smaller in data.get("multiples", ())),
+        tuple(map(read_over_nodes, data.get("over_nodes", ()))),
     )

@@ -4,12 +4,15 @@ The time of an answer follows from the options, like on GPUs but shorter. A deco
 Tensor parallelism divides the time for the weights, and adds a time for communication. Each sequence of the batch adds
 a time of its own. A chunk of a prompt takes the same. Requests that do not fit into a batch wait.
 
+On several nodes the first member serves once all others are connected to it. A member that loses another one ends.
+
     python -m corral.features.tuner.engines.stand_in_server --port 8000 --tensor-parallel-size 2 --max-num-seqs 16
 """
 
 import argparse
 import asyncio
 import json
+import os
 import signal
 import sys
 from typing import Any
@@ -24,7 +27,10 @@ _OPTIONS = (
     ("--chunk-size", int, 512),
     ("--start-s", float, 0.0),
     ("--fail-every", int, 0),
+    ("--nnodes", int, 1),
+    ("--node-rank", int, 0),
 )
+_AGAIN_S = 0.2
 _COMPUTED = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 
 
@@ -132,10 +138,53 @@ async def _serve(options: argparse.Namespace) -> None:
     # The first process of a container ignores SIGTERM unless it handles it, as inference servers do.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, sys.exit)
     await asyncio.sleep(options.start_s)
+    if options.node_rank:
+        await _join(options)
+    elif options.nnodes > 1:
+        await _gather(options)
     server = await asyncio.start_server(StandIn(options).serve, options.host, options.port)
     print(f"serving {options.model} at port {server.sockets[0].getsockname()[1]}", flush=True)
     async with server:
         await server.serve_forever()
+
+
+async def _join(options: argparse.Namespace) -> None:
+    """Connect to the first member, and stay connected. Ends the process once that has gone."""
+    host, _, port = options.dist_init_addr.rpartition(":")
+    print(f"member {options.node_rank} of {options.nnodes} joins {options.dist_init_addr}", flush=True)
+    while True:
+        try:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            break
+        except OSError:
+            await asyncio.sleep(_AGAIN_S)
+    writer.write(f"{options.node_rank}\n".encode())
+    await reader.read()
+    sys.exit("the first member has gone")
+
+
+async def _gather(options: argparse.Namespace) -> None:
+    """Wait until all other members are connected. The process ends once one of them has gone."""
+    missing = set(range(1, options.nnodes))
+    all_there = asyncio.Event()
+
+    async def member(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        rank = int(await reader.readline())
+        print(f"member {rank} of {options.nnodes} is there", flush=True)
+        missing.discard(rank)
+        if not missing:
+            all_there.set()
+        try:
+            await reader.read()
+        except asyncio.CancelledError:
+            return  # this server ends
+        print(f"member {rank} has gone", file=sys.stderr, flush=True)
+        # An exception would end this connection alone.
+        os._exit(1)
+
+    host, _, port = options.dist_init_addr.rpartition(":")
+    await asyncio.start_server(member, host, int(port))
+    await all_there.wait()
 
 
 def options_of(words: list[str]) -> argparse.Namespace:
@@ -144,6 +193,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--model", default="stand-in")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--dist-init-addr", default="")
     for name, kind, default in _OPTIONS:
         parser.add_argument(name, type=kind, default=default)
     return parser.parse_args(words)

@@ -22,17 +22,31 @@ _MOST_LINES, _MOST_STEPS = 16, 30
 
 _DURATION, _GPUS = "measured_s", "gpus"
 
+_BETWEEN_MODELS = " + "
+"""Between the models of an experiment that got GPUs of several."""
+
 
 def gpu_info_of(job: JobDetail, gpus: int) -> dict[str, Any] | None:
-    """Return the GPUs of a job in the form that autotuners use, None if it has none."""
+    """Return the GPUs of a job in the form that autotuners use, None if it has none.
+
+    `nodes` has those of each member, by rank.
+    """
     if not job.grant:
         return None
     return {
-        "model": job.grant[0].name,
+        "model": _BETWEEN_MODELS.join(dict.fromkeys(one.name for one in job.grant if one.name)) or None,
         "count": len(job.grant),
         "device_ids": [granted.uuid for granted in job.grant],
         "world_size": gpus,
         "gpu_info": job.gpu_info,
+        "nodes": [
+            {
+                "node": member.node,
+                "device_ids": list(member.devices),
+                "indices": [one.index for one in job.grant if one.rank == member.rank],
+            }
+            for member in job.members
+        ],
     }
 
 
@@ -77,6 +91,21 @@ def _means(readings: Sequence[DeviceReadings], since: float, step_s: int) -> dic
                 steps.setdefault(int((one.at - since) // step_s), []).append(value)
         found[name] = [[step, round(fmean(values), 1)] for step, values in sorted(steps.items())]
     return {name: means for name, means in found.items() if means}
+
+
+def members_in(gpu_info: Mapping[str, Any] | None) -> int:
+    """Return the number of members in the record of an experiment's GPUs; 1 if that is not known.
+
+    Anybody with access to the task may have written the record.
+    """
+    nodes = (gpu_info or {}).get("nodes")
+    return len(nodes) if isinstance(nodes, list) and nodes else 1
+
+
+def models_in(gpu_info: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the models of the GPUs in the record of an experiment; () if they are not known."""
+    model = (gpu_info or {}).get("model")
+    return tuple(model.split(_BETWEEN_MODELS)) if isinstance(model, str) and model else ()
 
 
 def figures_of_gpus(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from corral.core.model.field import Field
 
 MAX_TASK_NAME = 63
 
+GPU_OPTIONS = ("gpu_model", "node", "device", "min_memory", "label", "prefer", "exclusive")
+"""The options of jobs that are keys of a task."""
+
 
 class DeploymentMode(StrEnum):
     """How the inference server of an experiment runs."""
@@ -95,6 +98,10 @@ class TuningSpec:
         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
         queue, project: the queue and project of the experiments' jobs.
         env: variables of the inference server.
+        gpu_model, node, device, min_memory, label, prefer, exclusive: the GPUs of the experiments, as the options of a
+            job with these names: ["A100", "H100"], ["gpu-[01-03]"], UUIDs, "40G", {"zone": "a"}. With `exclusive` each
+            experiment has a whole node. With several models in `gpu_model` any of them will do; otherwise all
+            experiments have the model that the first one got.
     """
 
     task_name: Annotated[str, Field(shortest=1, longest=MAX_TASK_NAME)]
@@ -118,3 +125,10 @@ class TuningSpec:
     queue: str = "default"
     project: str = "default"
     env: Mapping[str, str] = field(default_factory=dict)
+    gpu_model: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
+    device: tuple[str, ...] = ()
+    min_memory: str | None = None
+    label: Mapping[str, str] = field(default_factory=dict)
+    prefer: Mapping[str, str] = field(default_factory=dict)
+    exclusive: bool = False

@@ -11,7 +11,7 @@ from corral.features.tuner.model.tuning_task import TaskStatus
 
 @dataclass(frozen=True, slots=True)
 class AutotunerTasksQuery:
-    """The tasks to list by the names of another autotuner: those of one status, leaving out the first `skip`."""
+    """The tasks to list, in another autotuner's words: those of one status, without the first `skip`."""
 
     skip: Annotated[int, Field(least=0)] = 0
     limit: Annotated[int, Field(least=1, most=MAX_PAGE)] = 100

@@ -2,8 +2,8 @@
 
 from functools import cache
 
+from corral.core.model.serving.presets import presets
 from corral.features.tuner.engines.inference_engine import find_inference_engine
-from corral.features.tuner.model.presets import presets
 from corral.features.tuner.other_names.answers import AutotunerCatalog, AutotunerPreset
 
 RUNTIMES = ("sglang", "vllm")

@@ -12,6 +12,8 @@ from corral.core.model.printable import printable
 from corral.core.model.units import count_of, format_duration
 from corral.features.tuner import commands
 from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
+from corral.features.tuner.deployments.serving_job import log_rank
+from corral.features.tuner.measuring.gpu_records import members_in
 from corral.features.tuner.model.experiment import MEASURED_IN_PART
 from corral.features.tuner.tasks.task_report import (
     best_of,
@@ -91,7 +93,8 @@ def logs(given: commands.TasksLogsCommand) -> None:
             raise NotFound(
                 f"experiment {given.experiment} of task {given.task_id} has no log: no job was submitted for it"
             )
-        for block in client.jobs.logs_bytes(row.job_id, follow=given.follow):
+        rank = log_rank(client.jobs.get(row.job_id))
+        for block in client.jobs.logs_bytes(row.job_id, follow=given.follow, rank=rank):
             sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
 
@@ -222,8 +225,10 @@ def _why(row: ExperimentRow) -> str:
 
 
 def gpus_in_words(row: ExperimentRow) -> str:
-    """The number of GPUs and the first word of their model; "N/A" if they are not known."""
+    """The number of GPUs, of nodes if they are several, and the first word of the model; "N/A" if not known."""
     if not row.gpu_info:
         return "N/A"
+    members = members_in(row.gpu_info)
+    count = f"{row.gpu_info.get('count')}{f' on {members} nodes' if members > 1 else ''}"
     model = str(row.gpu_info.get("model") or "").split(" ")[0]
-    return f"{row.gpu_info.get('count')} ({model})" if model else str(row.gpu_info.get("count"))
+    return f"{count} ({model})" if model else count

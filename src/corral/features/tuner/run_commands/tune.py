@@ -4,15 +4,19 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from corral.cli.jobs.flags import device_uuid
 from corral.cli.jobs.kubeconfig_variable import kubeconfig_from_anywhere
 from corral.cli.screen import room, say, told, write_lines, write_painted
 from corral.client import Client
 from corral.core.model.errors import Refused
+from corral.core.model.units import count_of, format_duration
 from corral.features.tuner import commands
 from corral.features.tuner.answers import TaskDetail
+from corral.features.tuner.finding_answers import TaskEstimate
 from corral.features.tuner.run_commands.task_commands import outcome, report_lines
 
 LOOK_S = 0.5
@@ -34,12 +38,20 @@ def tune(given: commands.TuneCommand) -> int:
 
         if given.file is not None:
             raise Refused("--demo has a task of its own; leave the file out", field="--demo")
+        if given.dry_run:
+            raise Refused("--demo runs its task; leave --dry-run out", field="--dry-run")
         tune_demo()
         return 0
     if given.file is None:
         raise Refused("name the file of a task, or use --demo", field="TASK.json")
+    if given.dry_run and given.follow:
+        raise Refused("--dry-run creates no task that could be followed; leave --follow out", field="--dry-run")
     with Client() as client:
-        row = client.tasks.create(with_shell(read_task(given.file)))
+        task = with_uuids(client, with_shell(read_task(given.file)))
+        if given.dry_run:
+            write_lines(*(line for text in estimate_texts(client.tasks.estimate(task)) for line in told(text, room())))
+            return 0
+        row = client.tasks.create(task)
         for note in row.notes:
             say(note)
         client.tasks.start(row.id)
@@ -77,6 +89,27 @@ def with_shell(task: dict[str, Any]) -> dict[str, Any]:
     own |= kubeconfig_from_anywhere(own)
     given = task.get("env")
     return task if given is not None and not isinstance(given, dict) else {**task, "env": {**own, **(given or {})}}
+
+
+def with_uuids(client: Client, task: dict[str, Any]) -> dict[str, Any]:
+    """The task with the UUIDs of GPUs that its file names by index or NODE:INDEX. Raises Refused."""
+    named = task.get("device")
+    names = named if isinstance(named, list) else [named]
+    if not named or not all(isinstance(one, str | int) for one in names):
+        return task
+    return {**task, "device": [device_uuid(client, str(one), "device") for one in names]}
+
+
+def estimate_texts(found: TaskEstimate) -> Iterator[str]:
+    """Yield what a task takes at most, in sentences without a full stop."""
+    least, most = found.gpus_least, found.gpus_most
+    gpus = count_of(most, "GPU") if least == most else f"{least} to {most} GPUs"
+    nodes = f" on up to {found.nodes_most} nodes" if found.nodes_most > 1 else ""
+    yield f"at most {count_of(found.experiments, 'experiment')} with {gpus} each{nodes}"
+    until = "it never ends here" if found.hours is None else f"at most {format_duration(3600 * found.hours)} in all"
+    each = format_duration(found.measuring_s)
+    yield f"measuring takes at most {each} for each, and {found.gpu_hours:.3g} GPU-hours; {until}, without deployments"
+    yield from found.notes
 
 
 def follow_task(client: Client, task_id: str) -> TaskDetail:

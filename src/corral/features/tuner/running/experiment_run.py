@@ -7,11 +7,13 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from corral.client import Client
 from corral.core.model.errors import Refused
-from corral.core.model.units import count_of
+from corral.core.model.units import count_of, format_memory
+from corral.core.preflight.model_source import LocalModel
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     Deployed,
@@ -21,12 +23,13 @@ from corral.features.tuner.deployments.deployment import (
     GpusTakenAway,
     Mode,
     NothingDeploys,
+    WantedGpus,
 )
-from corral.features.tuner.engines.gpu_estimate import gpu_estimate
+from corral.features.tuner.engines.candidate_need import CandidateNeed, candidate_need
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
 from corral.features.tuner.measuring.generators import Chosen, LoadGenerator
-from corral.features.tuner.measuring.gpu_records import figures_of_gpus
+from corral.features.tuner.measuring.gpu_records import figures_of_gpus, models_in
 from corral.features.tuner.measuring.level_figures import (
     HEADLINES,
     RATES,
@@ -39,6 +42,7 @@ from corral.features.tuner.measuring.level_figures import (
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.running.experiment_record import state_of, trial_of
 from corral.features.tuner.running.shared_search import SharedSearch
+from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.search.trial import FailedStep, LevelReading, LoadLevel, TrialFailure
 
 log = logging.getLogger("corral.tuner")
@@ -68,7 +72,9 @@ class RunningTask:
     config: TuningSpec
     engine: InferenceEngine
     mode: Mode
+    model: LocalModel | None
     chosen: Chosen
+    gpus: TaskGpus
     search: SharedSearch
     stop: StopSign
     timeout_s: float
@@ -87,6 +93,7 @@ class ExperimentRun:
         self._server: Deployment | None = None
         self._endpoint: Endpoint | None = None
         self._gpus = 1
+        self._deployed_here = False
         self._began = time.monotonic()
 
     def run(self) -> None:
@@ -119,42 +126,60 @@ class ExperimentRun:
     def _measure_all(self) -> None:
         self._server = self._known()
         self._look()
-        gpus = self._estimated()
+        need = self._needed()
         while (level := self._task.search.next_level(self._row.experiment_id)) is not None:
             try:
-                server, endpoint = self._ready(gpus)
+                server, endpoint = self._ready(need)
                 self._measure(server, endpoint, level)
             except GpusTakenAway as taken:
                 log.info("experiment %d waits again: %s", self._row.experiment_id, taken)
                 self._change(status="pending")
 
-    def _estimated(self) -> int:
+    def _needed(self) -> CandidateNeed:
         task = self._task
         try:
-            estimate = gpu_estimate(task.config.model.id_or_path, self._row.parameters)
+            need = candidate_need(task.config, task.engine, task.model, self._row.parameters)
         except Refused as refused:
             raise ExperimentFailed(FailedStep.DEPLOY, str(refused)) from None
+        memory = "unknown memory" if need.min_memory_mib is None else f"{format_memory(need.min_memory_mib)} each"
         log.info(
-            "experiment %d of task %s: estimated requirements: %s with %d MiB each",
-            self._row.experiment_id, task.id, count_of(estimate.gpus, "GPU"), estimate.memory_mib,
+            "experiment %d of task %s: estimated requirements: %s with %s",
+            self._row.experiment_id, task.id, count_of(need.gpus, "GPU"), memory,
         )  # fmt: skip
-        self._gpus = estimate.gpus
-        return estimate.gpus
+        self._gpus = need.gpus
+        return need
 
-    def _ready(self, gpus: int) -> tuple[Deployment, Endpoint]:
+    def _ready(self, need: CandidateNeed) -> tuple[Deployment, Endpoint]:
         """Return the server, running and answering. Does nothing if it is in that state already."""
         task = self._task
-        server = self._server = self._server or self._deploy(gpus)
+        server = self._server = self._server or self._deploy(need)
         server.await_gpus(task.config.gpu_wait_timeout_s, self._look)
         if self._row.status == "benchmarking" and self._endpoint is not None:
             return server, self._endpoint
         self._began = time.monotonic()
-        if self._row.status != "deploying":
-            self._change(status="deploying")
+        self._note_gpus(server, need.gpus)
         endpoint = self._endpoint = server.await_ready(self._deadline, self._look)
         self._warm_up(server, endpoint)
-        self._change(status="benchmarking", service_url=endpoint.url, gpu_info=server.gpu_info(gpus))
+        self._change(status="benchmarking", service_url=endpoint.url)
         return server, endpoint
+
+    def _note_gpus(self, server: Deployment, gpus: int) -> None:
+        """Record the GPUs. Raise GpusTakenAway if they are of another model than the task keeps to.
+
+        A job that was submitted before the model was known may start again on another one.
+        """
+        found = server.gpu_info(gpus)
+        if not self._task.gpus.keeps(found):
+            server.end()
+            self._server = None
+            other = f"it got {' and '.join(models_in(found))}, and the task keeps to another model of GPU"
+            raise ExperimentFailed(FailedStep.DEPLOY, other) if self._deployed_here else GpusTakenAway(other)
+        if found is not None and found["count"] < gpus:
+            raise ExperimentFailed(FailedStep.DEPLOY, f"it needs {gpus} GPUs, and the whole node has {found['count']}")
+        changes = {name: value for name, value in (("gpu_info", found),) if value is not None}
+        if changes or self._row.status != "deploying":
+            self._change(status="deploying", **changes)
+        self._task.gpus.note(found)
 
     def _known(self) -> Deployment | None:
         """Return the server that an earlier tuner has deployed. It must answer again before it is measured."""
@@ -163,10 +188,23 @@ class ExperimentRun:
             self._change(status="deploying", **server.noted)
         return server
 
-    def _deploy(self, gpus: int) -> Deployment:
-        server = self._task.mode.deploy(self._deployed, self._row, gpus)
+    def _deploy(self, need: CandidateNeed) -> Deployment:
+        wanted = self._wanted(self._task.gpus.wanted(need))
+        server = self._task.mode.deploy(self._deployed, self._row, wanted)
+        self._deployed_here = bool(wanted.kept)
         self._change(**server.noted)
         return server
+
+    def _wanted(self, gpus: WantedGpus) -> WantedGpus:
+        """Return the GPUs to ask for, on several nodes if no node has so many."""
+        task = self._task
+        if not task.mode.chooses_gpus:
+            return gpus
+        why_not = partial(task.mode.why_not_over_nodes, task.config, task.engine, self._row.parameters)
+        found = task.gpus.on_nodes(gpus, why_not)
+        if (members := found.request.gang_size) > 1:
+            log.info("experiment %d of task %s is a gang on %d nodes", self._row.experiment_id, task.id, members)
+        return found
 
     @property
     def _deadline(self) -> float:

@@ -21,8 +21,10 @@ from corral.features.tuner.measuring.generators import choose_generator, with_to
 from corral.features.tuner.running.experiment_record import trial_of
 from corral.features.tuner.running.experiment_run import ExperimentRun, RunningTask, StopSign
 from corral.features.tuner.running.shared_search import SharedSearch
+from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.search.search import Search
 from corral.features.tuner.search.trial import Candidate, Later, Trial
+from corral.features.tuner.tasks.asked_gpus import asked_gpus
 from corral.features.tuner.tasks.known_limits import local_model, why_not
 from corral.features.tuner.tasks.task_problem import problem_of
 
@@ -69,9 +71,11 @@ class _TaskRun:
         self._row, config = detail.task, detail.config
         engine = engine_of(config)
         rows = client.experiments.list(task_id, metrics=True)
+        gpus = TaskGpus(asked_gpus(config), client.devices.list(), client.nodes.list(), rows)
+        model = local_model(config, os.environ)
         problem = replace(
             problem_of(config, engine),
-            why_not=why_not(engine, local_model(config, os.environ), client.devices.list()),
+            why_not=why_not(engine, model, gpus.obtainable),
             earlier=earlier_trials(client, detail),
         )
         benchmark = with_tokenizer(config.benchmark, config.model.id_or_path)
@@ -81,7 +85,9 @@ class _TaskRun:
             config,
             engine,
             MODES[config.deployment_mode],
+            model,
             choose_generator(benchmark, engine=engine.name, env={**os.environ, **config.env}),
+            gpus,
             SharedSearch(Search(problem, map(trial_of, rows))),
             StopSign(),
             float(config.optimization.get("timeout_per_iteration") or DEFAULT_TIMEOUT_S),
@@ -128,7 +134,7 @@ class _TaskRun:
 
     def _begin_what_may(self) -> str | None:
         """Start the candidates of the search. Return why the search is finished, None if it is not."""
-        while True:
+        while self._gpus_are_settled():
             match self._task.search.ask():
                 case Candidate(number=number, parameters=parameters):
                     try:
@@ -141,6 +147,11 @@ class _TaskRun:
                     return None
                 case ended:
                     return ended.why
+        return None
+
+    def _gpus_are_settled(self) -> bool:
+        """Return whether another experiment may begin: all keep to the model of GPU that the first one got."""
+        return not self._task.mode.chooses_gpus or self._task.gpus.settled or not self._running
 
     def _start(self, row: ExperimentRow) -> None:
         self._running.add(self._threads.submit(self._run_one, row))

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from corral.core.model.errors import Refused, nearest
-from corral.features.tuner.model.presets import preset_names
+from corral.core.model.serving.presets import preset_names
 
 Value = str | int | float | bool
 Parameters = Mapping[str, Value]

@@ -10,11 +10,13 @@ from corral.features.tuner.model.tuning_spec import TuningSpec
 
 def check_task(spec: TuningSpec) -> tuple[str, ...]:
     """Return notes for the user. Raises Refused, naming the field and the accepted values."""
-    # It needs numpy, which a server without tasks does not load.
+    # They need numpy and the client, which a server without tasks does not load.
+    from corral.features.tuner.tasks.asked_gpus import asked_gpus
     from corral.features.tuner.tasks.task_problem import problem_of
 
     engine = engine_of(spec)
     MODES[spec.deployment_mode].check(spec, engine)
+    asked_gpus(spec)
     # Only the user's process can see whether the model's directory has a tokenizer.
     tokenizer = spec.benchmark.model_tokenizer or spec.model.id_or_path
     choose_generator(replace(spec.benchmark, model_tokenizer=tokenizer))

@@ -1,12 +1,16 @@
 """Estimates the most that a task needs: experiments, GPUs, and measuring time. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from random import Random
+from typing import NamedTuple
 
+from corral.core.model.serving.parallelism import world_size
 from corral.core.model.units import count_of
-from corral.features.tuner.engines.gpu_estimate import gpu_estimate
-from corral.features.tuner.engines.inference_engine import engine_of
+from corral.features.tuner.deployments.modes import MODES
+from corral.features.tuner.deployments.node_layout import GpuCounts, node_layout
+from corral.features.tuner.engines.inference_engine import InferenceEngine, engine_of
 from corral.features.tuner.finding_answers import TaskEstimate
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.search.problem import GRID_LIMIT, Problem, SearchStrategy
@@ -18,23 +22,48 @@ LOOKED_AT = 2_000
 """The most combinations whose GPUs are counted; the others are assumed to be similar."""
 
 
-def estimate(spec: TuningSpec, node_gpus: tuple[int, ...]) -> TaskEstimate:
-    """Return the estimate of a task on nodes with these numbers of GPUs. Raises Refused."""
+class _Sizes(NamedTuple):
+    """What one candidate takes: its GPUs, and on how many nodes; None if no nodes hold it."""
+
+    gpus: int
+    nodes: int | None
+
+
+def estimate(spec: TuningSpec, there: GpuCounts) -> TaskEstimate:
+    """Return the estimate of a task on nodes with these GPUs. Raises Refused."""
     noted = check_task(spec)
-    problem = problem_of(spec, engine_of(spec))
-    model = spec.model.id_or_path
-    sizes = [gpu_estimate(model, one).gpus for one in _looked_at(problem) if problem.why_not(one) is None]
+    engine = engine_of(spec)
+    problem = problem_of(spec, engine)
+    sizes = [_sizes(spec, engine, one, there) for one in _looked_at(problem) if problem.why_not(one) is None]
     if not sizes:
         return TaskEstimate(0, problem.space.size, 0, 0, 0.0, 0.0, 0.0, ("no combination can run", *noted))
     measuring_s = 60.0 * sum(level.minutes for level in problem.levels)
     count = problem.most_trials
-    gpu_hours = count * measuring_s / 3600 * sum(sizes) / len(sizes)
-    largest, there = max(node_gpus, default=0), sum(node_gpus)
-    fits = max(sizes) <= largest
-    hours = max(count * measuring_s / 3600 / spec.max_parallel, gpu_hours / there) if fits else None
-    too_few = f"it needs up to {count_of(max(sizes), 'GPU')} on one node, and the largest has {largest}"
-    notes = noted if fits else (*noted, too_few)
-    return TaskEstimate(count, problem.space.size, min(sizes), max(sizes), measuring_s, gpu_hours, hours, notes)
+    gpus = [one.gpus for one in sizes]
+    gpu_hours = count * measuring_s / 3600 * sum(gpus) / len(gpus)
+    fits = all(one.nodes for one in sizes)
+    all_gpus = sum(sum(models.values()) for models in there.values())
+    hours = max(count * measuring_s / 3600 / spec.max_parallel, gpu_hours / all_gpus) if fits else None
+    nodes = max(one.nodes or 1 for one in sizes)
+    notes = (*noted, *_of_nodes(sizes, nodes, there))
+    return TaskEstimate(count, problem.space.size, min(gpus), max(gpus), measuring_s, gpu_hours, hours, notes, nodes)
+
+
+def _sizes(spec: TuningSpec, engine: InferenceEngine, parameters: Parameters, there: GpuCounts) -> _Sizes:
+    gpus, mode = world_size(engine.name, parameters), MODES[spec.deployment_mode]
+    layout = node_layout(gpus, there, partial(mode.why_not_over_nodes, spec, engine, parameters))
+    return _Sizes(gpus, None if isinstance(layout, str) else layout.members)
+
+
+def _of_nodes(sizes: Sequence[_Sizes], nodes: int, there: GpuCounts) -> Iterator[str]:
+    if nodes > 1:
+        gpus = max(one.gpus for one in sizes if one.nodes is not None)
+        yield f"experiments with up to {gpus} GPUs are gangs over up to {nodes} nodes, because no node has so many"
+    unheld = max((one.gpus for one in sizes if one.nodes is None), default=0)
+    if unheld:
+        largest = max((sum(models.values()) for models in there.values()), default=0)
+        needs = f"it needs up to {count_of(unheld, 'GPU')} on one node, and the largest has {largest}"
+        yield f"{needs}; no gang over several nodes holds that"
 
 
 def _looked_at(problem: Problem) -> Iterator[Parameters]:

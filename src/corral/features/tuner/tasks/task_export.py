@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from corral.core.model.errors import Refused
+from corral.core.model.serving.parallelism import world_size
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
-from corral.features.tuner.engines.gpu_estimate import gpu_estimate
 from corral.features.tuner.engines.inference_engine import engine_of
 from corral.features.tuner.finding_answers import ExperimentSummary
 from corral.features.tuner.tasks.task_report import serving_command
@@ -48,7 +48,7 @@ def winner_yaml(detail: TaskDetail, best: ExperimentRow) -> str:
         "model": detail.config.model.id_or_path,
         "base_runtime": detail.config.base_runtime,
         "parameters": dict(best.parameters),
-        "gpus": gpu_estimate(detail.config.model.id_or_path, best.parameters).gpus,
+        "gpus": world_size(engine_of(detail.config).name, best.parameters),
         "experiment": best.experiment_id,
         "objective_score": best.objective_score,
         "traffic": {
@@ -84,7 +84,7 @@ def ome_manifest(detail: TaskDetail, best: ExperimentRow) -> str:
             field="format",
         )
     program, *arguments = engine.command("$(MODEL_PATH)", best.parameters, host="0.0.0.0", port=_OME_PORT)
-    gpus = {"nvidia.com/gpu": str(gpu_estimate(model.id_or_path, best.parameters).gpus)}
+    gpus = {"nvidia.com/gpu": str(world_size(engine.name, best.parameters))}
     runner = {
         "name": "ome-container",
         "command": [program],

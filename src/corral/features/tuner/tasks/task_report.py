@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from corral.core.model.serving.parallelism import world_size
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
 from corral.features.tuner.deployments.modes import MODES
-from corral.features.tuner.engines.gpu_estimate import gpu_estimate
 from corral.features.tuner.engines.inference_engine import engine_of
 from corral.features.tuner.finding_answers import ExperimentSummary
+from corral.features.tuner.measuring.gpu_records import members_in
 from corral.features.tuner.search.front import not_beaten
 from corral.features.tuner.search.objective import Objective
 
@@ -113,8 +114,11 @@ def figures(best: ExperimentRow, default: ExperimentRow | None) -> Iterator[Figu
 def serving_command(detail: TaskDetail, best: ExperimentRow) -> str:
     """Return the shell command that serves the model with the best parameters."""
     spec, engine = detail.config, engine_of(detail.config)
-    gpus = gpu_estimate(spec.model.id_or_path, best.parameters).gpus
-    return MODES[spec.deployment_mode].serving_command(spec, engine, best.parameters, gpus)
+    gpus = world_size(engine.name, best.parameters)
+    members = members_in(best.gpu_info)
+    # A user may have written the record.
+    members = members if gpus % members == 0 else 1
+    return MODES[spec.deployment_mode].serving_command(spec, engine, best.parameters, gpus, members)
 
 
 def _value(name: str, value: float | None) -> str:

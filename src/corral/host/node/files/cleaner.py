@@ -1,7 +1,7 @@
-"""Cleans up after launches, when nothing more urgent is to be done.
+"""Cleans up after launches when nothing more urgent is to be done.
 
 Removing a directory can take longer than all other work for a short job, because a journalling file system makes it
-wait for the flushes of others. The next agent finds all that is left when an agent ends.
+wait for the flushes of others. If an agent ends, the next agent finds what is left to remove.
 """
 
 import logging
@@ -21,7 +21,7 @@ Step = Callable[[], None]
 
 
 class Cleaner:
-    """Cleans up on a thread of its own, in pauses of the work, or when too much waits to be cleaned up."""
+    """Runs clean-up steps on a thread of its own: in pauses of other work, or when too many steps wait."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
@@ -30,19 +30,19 @@ class Cleaner:
         self._thread = threading.Thread(target=self._run, name="cleaner", daemon=True)
 
     def start(self) -> None:
-        """Begin to clean."""
+        """Start the thread."""
         self._thread.start()
 
     def add(self, step: Step) -> None:
-        """Have it done. It may raise CorralError, which the next agent's cleaner may do better with."""
+        """Queue a step. The step may raise CorralError: the next agent then tries it again."""
         self._waiting.put(step)
 
     def put_off(self) -> None:
-        """Something more urgent is being done."""
+        """Delay the steps for a moment, because more urgent work is being done."""
         self._busy_until = time.monotonic() + PAUSE_S
 
     def close(self) -> None:
-        """Stop, and leave the rest to the next agent."""
+        """Stop, and leave the remaining steps to the next agent."""
         self._closing = True
         self._waiting.put(None)
         if self._thread.is_alive():

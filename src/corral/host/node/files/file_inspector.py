@@ -1,7 +1,6 @@
-"""Inspects files of users, from the server's side: it asks a process of its own, and gives that up at a deadline.
+"""Inspects files of users for the server: it asks a worker process, and gives the worker up at a deadline.
 
-Whatever a user does to an inspected file, or to the inspecting process, costs the server at most the time until the
-deadline.
+Whatever a user does to an inspected file, or to the worker, costs the server at most the time until the deadline.
 """
 
 import contextlib
@@ -23,9 +22,9 @@ from corral.wire import from_plain
 
 DEADLINE_S = 3.0
 TAKEN_WITHIN_S = 1.0
-"""A process that has not taken an order by then is stopped or dead, and replaced."""
+"""The time within which the worker takes an order. A worker that takes longer is stopped or dead, and is replaced."""
 _UP_WITHIN_S = 20.0
-"""The time for a new process to start; on a busy host a shorter one would replace it before it is ever up."""
+"""The time for a new worker to start. On a busy host a shorter time would replace the worker before it has started."""
 _QUERIES_IN_AN_ORDER = 100
 _MOST_ANSWER_BYTES = 4 * 1024 * 1024
 _READ_BYTES = 64 * 1024
@@ -47,23 +46,25 @@ class HostFileInspector:
 
     @property
     def pid(self) -> int | None:
-        """The worker process of now."""
+        """The pid of the current worker process, None if there is none."""
         return None if self._worker is None else self._worker.pid
 
     def start(self) -> None:
-        """Have the worker process ready for the first query."""
+        """Start the worker process, so that it is ready for the first query."""
         with contextlib.suppress(OSError):
             self._current()
 
     def close(self) -> None:
-        """End the process."""
+        """End the worker process."""
         with self._lock:
             if self._worker is not None:
                 self._worker.end()
                 self._worker = None
 
     def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
-        """Return the findings with the rights of `who`, without those that took too long or could not be asked."""
+        """Return the findings with the rights of `who`. Queries that took too long or could not be asked are
+        left out.
+        """
         until = time.monotonic() + self._deadline_s
         found: dict[FileQuery, FileFacts] = {}
         for order in _orders(dict.fromkeys(queries)):
@@ -101,19 +102,19 @@ class HostFileInspector:
 
 
 class InProcessFileInspector:
-    """Inspects files in this same process, for callers that provide all inspected files."""
+    """Inspects files in this process, for callers that provide all inspected files themselves."""
 
     def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
-        """As `HostFileInspector.inspect`, for any `who`."""
+        """Return the same as `HostFileInspector.inspect`, whatever `who` is."""
         return {query: read_facts(query) for query in queries}
 
 
 class _Worker:
-    """One worker process, and the socket to it."""
+    """A worker process, and the socket to it."""
 
     def __init__(self) -> None:
         self._up_by = time.monotonic() + _UP_WITHIN_S
-        """The time until which it may be starting; in the past once it has taken an order."""
+        """The time until which the worker may be starting; a time in the past once it has taken an order."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         with theirs:
@@ -132,8 +133,9 @@ class _Worker:
         return self._process.pid
 
     def ask(self, queries: list[FileQuery], who: Credentials | None, until: float) -> bytes | None:
-        """Return the answers until the deadline, a line for each query; None if the order was not taken. Raises
-        OSError.
+        """Send the queries, and return the bytes of the answers that came until the deadline, a line for each query.
+
+        None if the worker did not take the order. Raises OSError.
         """
         now = time.monotonic()
         order = json.dumps({"queries": queries, "who": who, "within_s": until - now}).encode()
@@ -147,7 +149,7 @@ class _Worker:
             finally:
                 os.close(theirs)
             if not sent or _read(mine, 1, taken_until) != TAKEN:
-                # If the time was too short to take an order, the worker is not at fault.
+                # If the remaining time was too short to take an order, the worker is not at fault.
                 return b"" if taken_until == until <= time.monotonic() else None
             self._up_by = now
             return _read(mine, _MOST_ANSWER_BYTES, until)
@@ -155,7 +157,7 @@ class _Worker:
             os.close(mine)
 
     def _send(self, order: bytes, pipe: int, until: float) -> bool:
-        """Return whether the order was sent."""
+        """Send an order. Return whether it was sent in time."""
         room = select.poll()
         try:
             room.register(self._socket, select.POLLOUT)
@@ -169,7 +171,7 @@ class _Worker:
         return False
 
     def end(self) -> None:
-        """End the process, and its children with it."""
+        """Kill the process and its children."""
         self._socket.close()
         self._process.kill()
         self._process.wait()

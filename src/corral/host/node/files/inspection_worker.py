@@ -31,18 +31,18 @@ _MEMORY_BYTES = 1024**3
 _FILES = 32
 _ANSWER_FD = 3
 _MOST_DESCRIPTORS = 1024
-"""More than this process ever has."""
+"""An upper bound of the descriptors that this process has open."""
 _PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(server_fd: int) -> None:
-    """Take orders until the server closes its end."""
+    """Take orders until the server closes its end of the socket."""
     server = socket.socket(fileno=server_fd)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    # If it fails nothing is inspected: each child tries it again.
+    # Each child tries this again. If it fails there too, the child inspects nothing.
     with contextlib.suppress(OSError):
         leave_login()
     # Modules that are loaded on first use are loaded here, for all children.
@@ -60,12 +60,12 @@ def main(server_fd: int) -> None:
 
 
 def _take(server: socket.socket, children: "_Children", poll: select.poll) -> bool:
-    """Take an order; False if the server is gone."""
+    """Take an order. Return False if the server has closed the socket."""
     message, pipes, _, _ = socket.recv_fds(server, MOST_ORDER_BYTES, 1)
     if not message:
         return False
     for pipe in pipes:
-        # The server may have given up on it.
+        # The server may have given this order up.
         with contextlib.suppress(BrokenPipeError):
             os.write(pipe, TAKEN)
             children.fork(json.loads(message), pipe, poll)
@@ -85,7 +85,7 @@ class _Children:
         return max(0, int((min(deadlines) - time.monotonic()) * 1000) + 1) if deadlines else None
 
     def fork(self, order: dict[str, Any], pipe: int, poll: select.poll) -> None:
-        """Have an order answered, unless too many children hang already."""
+        """Fork a child that answers an order. Does nothing if too many children hang already."""
         who = order["who"]
         uid = None if who is None else who[0]
         of_user = sum(1 for _, _, other in self._children.values() if other == uid)
@@ -118,7 +118,7 @@ class _Children:
 
 
 def _answer(order: dict[str, Any], pipe: int, parent: int) -> NoReturn:
-    """The whole work of the child: with only the user's rights, no open file but the pipe, and low limits."""
+    """Do the work of the child: with only the user's rights, no open file but the pipe, and low limits."""
     try:
         os.dup2(pipe, _ANSWER_FD)
         os.closerange(_ANSWER_FD + 1, _MOST_DESCRIPTORS)
@@ -127,7 +127,7 @@ def _answer(order: dict[str, Any], pipe: int, parent: int) -> NoReturn:
         if order["who"] is not None:
             who = Credentials(*order["who"])
             become(who.uid, who.gid, who.groups)
-        # Becoming another clears it.
+        # The change of user clears this setting, so it is made afterwards.
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
@@ -167,7 +167,7 @@ def _write(data: bytes) -> None:
 
 
 def command(server_fd: int) -> list[str]:
-    """The command line that runs `main`."""
+    """Return the command line that runs `main`."""
     here = os.path.abspath(__file__)
     for _ in range(5):
         here = os.path.dirname(here)

@@ -19,42 +19,45 @@ from corral.host.runtimes.process.output.job_input import (
 )
 
 ANSWER_WITHIN_S = 1.0
-"""A supervisor answers within a millisecond, unless its job has stopped it."""
+"""The time limit of a supervisor's answer. Supervisors answer within a millisecond, unless their job has
+stopped them.
+"""
 
 
 class JobInputs:
-    """The launches of a home, as far as they take input. Nothing is kept here, and no call waits for a program."""
+    """Passes input to the launches of a home. It stores nothing, and no call waits for a program."""
 
     def __init__(self, launches: Path) -> None:
         self._launches = launches
 
     def write(self, launch_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
-        """As `corral.core.ports.node.Inputs.write`. Raises Refused, BackendFailed."""
+        """Pass input as `corral.core.ports.node.Inputs.write` does. Raises Refused, BackendFailed."""
         portion = portion_of(data, offset)
         answer = self._ask(launch_id, write_request(offset, portion, end=end))
         return None if answer is None else InputTaken(*answer)
 
     def resize(self, launch_id: str, size: TerminalSize) -> None:
-        """As `corral.core.ports.node.Inputs.resize`. Raises Refused, BackendFailed."""
+        """Set the size of a terminal as `corral.core.ports.node.Inputs.resize` does. Raises Refused, BackendFailed."""
         check_size(size)
         self._ask(launch_id, resize_request(size.rows, size.columns))
 
     def _ask(self, launch_id: str, request: bytes) -> tuple[int, bool] | None:
-        """Return the supervisor's answer, or None if there is none to ask. Raises BackendFailed if it does not
-        answer.
+        """Return the supervisor's answer, None if the launch has no supervisor that takes input.
+
+        Raises BackendFailed if the supervisor does not answer.
         """
         path = self._launches / checked_launch_id(launch_id)
         try:
             directory = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return None
-        # The socket is connected: the kernel accepts answers from no other.
+        # The socket is connected, so the kernel accepts only answers from this supervisor.
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
             asking.settimeout(ANSWER_WITHIN_S)
             try:
-                # An address of its own, which the kernel chooses.
+                # The kernel chooses the address of this socket.
                 asking.bind("")
-                # Through the descriptor, for a path may be longer than a socket's.
+                # The path goes through the descriptor, because the full path may be too long for a socket.
                 asking.connect(f"/proc/self/fd/{directory}/{SOCKET}")
                 asking.send(request)
                 return read_answer(asking.recv(ANSWER_BYTES))

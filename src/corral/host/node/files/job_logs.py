@@ -1,7 +1,7 @@
-"""The logs of jobs on this host: whose each is, its pieces, and lines of Corral's own in it.
+"""The logs of jobs on this host: the job of each log, pieces of its text, and Corral's own lines in it.
 
-A link beside a log, `17.log.of`, names its job: a name can come twice if a ledger was restored from an older copy. No
-job can write the link if the server is root's. A log of another job with that name is moved aside.
+A link beside a log, `17.log.of`, identifies its job: if a ledger was restored from an older copy, two jobs may have the
+same log name. No job can write the link if the server is root's. A log of another job with that name is moved aside.
 """
 
 import base64
@@ -24,21 +24,21 @@ from corral.host.runtimes.process.records.whole_files import open_regular
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 1024 * 1024
-"""A longer piece is asked for in several."""
+"""The most bytes of one piece."""
 
 _LAST_BYTE = 1 << 62
-"""Offsets beyond are none that the kernel takes."""
+"""The highest offset that the kernel accepts."""
 
 _JOB_ID = re.compile(r"\d{1,20}(_\d{1,20})?")
 
 
 class JobLogs:
-    """The directory of logs. A job may put another file in its log's place: links are not followed, and no read
+    """The directory of logs. A job may replace its log by another kind of file, so links are not followed and no read
     blocks.
     """
 
     def __init__(self, directory: Path, now: Callable[[], float] = time.time) -> None:
-        """`now` is the host's time as its supervisors count it."""
+        """`now` returns the host's time by the clock that its supervisors use."""
         self._directory = directory
         self._now = now
 
@@ -64,7 +64,7 @@ class JobLogs:
             raise BackendFailed(f"cannot read the log {path}: {error.strerror}") from None
         finally:
             os.close(fd)
-        # Looked at last: a log that another job has begun meanwhile has its mark before its first byte.
+        # The mark is read last: another job writes its mark before the first byte of its log.
         if _is_of_another(str(path), mark):
             return LogChunk("", None)
         return LogChunk(base64.b64encode(data).decode(), max(found.st_size, offset + len(data)))
@@ -100,7 +100,8 @@ class JobLogs:
             log.warning("the log of job %s could not get a note: %s", job_id, error.strerror)
 
     def own(self, job_id: str, rank: int, mark: str) -> None:
-        """Make a member's log that of this job (`log_mark`): another job's log under its name is moved aside.
+        """Make sure that a member's log belongs to this job (`log_mark`): another job's log under its name is moved
+        aside.
 
         Raises BackendFailed, Refused.
         """
@@ -111,7 +112,7 @@ class JobLogs:
             raise BackendFailed(f"cannot write the log {path}: {error.strerror}") from None
 
     def append(self, job_id: str, rank: int, output: bytes) -> None:
-        """Write a member's output from elsewhere to the end of its log, which is made if it is missing.
+        """Append output that was produced elsewhere to a member's log. A missing log is created.
 
         Raises BackendFailed, Refused.
         """
@@ -168,7 +169,7 @@ def _append_lines(path: str, lines: Iterable[str], owner: tuple[int, int] | None
 
 
 def _note(line: str) -> bytes:
-    # Some of it may be a job's own words, which could pass for another line of Corral's or command a terminal.
+    # Parts of the line may be a job's own words, which could imitate a line of Corral's or control a terminal.
     return f"corral: {printable(line)}\n".encode(errors="backslashreplace")
 
 

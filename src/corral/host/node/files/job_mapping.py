@@ -46,13 +46,13 @@ class JobMapping:
             self._attempt(self._write_all)
 
     def add(self, launch: Launch) -> None:
-        """A launch has devices from now on."""
+        """Add a launch that has its devices from now on."""
         with self._lock:
             self._launches[launch.id] = launch
             self._attempt(lambda fd: self._write(fd, _indices(launch)))
 
     def drop(self, launch_id: str) -> None:
-        """A launch has its devices no more."""
+        """Remove a launch that no longer has its devices."""
         with self._lock:
             launch = self._launches.pop(launch_id, None)
             if launch is not None:
@@ -66,7 +66,7 @@ class JobMapping:
             with _opened(self._directory) as fd:
                 step(fd)
         except (OSError, ValueError) as error:
-            # A name that no file can have is a ValueError.
+            # ValueError: no file can have such a name.
             why = getattr(error, "strerror", None) or error
             trouble = f"jobs are not listed in {printable(str(self._directory))} (job_mapping_dir): {why}"
         if trouble and trouble != self._trouble:

@@ -29,7 +29,7 @@ class ResourceFiles:
         self._by_root = os.geteuid() == 0
         self._placing = threading.Lock()
         self._launches: dict[str, dict[str, Launch]] = {}
-        """By job, then by launch: members of a gang on one node share a directory."""
+        """Launches by job id, then by launch id. The members of a gang on one node share a directory."""
 
     def write(self, launch: Launch) -> None:
         """Add this launch's resources to the job's file, beside other members of the job. Raises BackendFailed."""
@@ -39,8 +39,8 @@ class ResourceFiles:
             self._put(members, kept_text(launch.job.spec.env))
 
     def drop(self, launch_id: str, job_id: str) -> None:
-        """Remove a launch that is over; the file goes with the last member. Errors are logged, and `compare` mends
-        them.
+        """Remove a launch that is over; the file goes with the last member. Errors are logged, and `compare` corrects
+        the file later.
         """
         with self._placing:
             members = self._launches.get(job_id, {})
@@ -59,7 +59,7 @@ class ResourceFiles:
             remove(self._scratch, aside)
 
     def restore(self, launches: Collection[Launch]) -> tuple[str, ...]:
-        """Replace the known launches by these, and mend the files. Return the differences, a sentence each."""
+        """Replace the known launches by these, and correct the files. Return the differences, a sentence each."""
         with self._placing:
             self._launches = {}
         return self.compare(launches)

@@ -1,5 +1,5 @@
-"""The isolation of an agent that its server has not called for long. Its jobs may run again elsewhere, so it may end
-them here.
+"""Ends the jobs of an agent that its server has not called for long. The server may run them again elsewhere
+meanwhile.
 """
 
 import logging
@@ -16,7 +16,7 @@ _LOOKS = 20
 
 
 class IsolationWatch:
-    """Calls `end_all` with the reason, once, when no call came for `after_s`; and again after a call has come."""
+    """Calls `end_all` with the reason when no call came for `after_s`. Only a new call lets this happen once more."""
 
     def __init__(self, after_s: float, end_all: Callable[[str], None]) -> None:
         self._after_s = after_s
@@ -27,21 +27,22 @@ class IsolationWatch:
         self._thread = threading.Thread(target=self._run, name="isolation", daemon=True)
 
     def start(self) -> None:
-        """Begin to count."""
+        """Start to measure the time since the last call."""
         self._thread.start()
 
     def called(self) -> None:
-        """The server has called."""
+        """Record a call of the server."""
         self._called_s = time.monotonic()
 
     def close(self) -> None:
-        """Count no more."""
+        """Stop measuring."""
         self._closing.set()
 
     def _run(self) -> None:
         while not self._closing.wait(self._after_s / _LOOKS):
             called_s = self._called_s
-            # Done once for each last call, so that a call that came and grew old between two checks is not overlooked.
+            # Compared by the time of the last call: a call that came and grew old between two checks must not be
+            # overlooked.
             if time.monotonic() - called_s >= self._after_s and called_s != self._ended_call_s:
                 reason = f"its node has not heard from its server for {format_duration(self._after_s)} (on_isolation)"
                 log.warning("the server has not called for %s: what runs here is ended", format_duration(self._after_s))

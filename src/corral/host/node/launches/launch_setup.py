@@ -1,4 +1,4 @@
-"""Everything that a launch has on its host beside its processes: devices, files, variables."""
+"""The setup of a launch on its host apart from its processes: devices, files, variables."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from corral.host.node.launches.unknown_launches import UnknownLaunches
 
 @dataclass(frozen=True, slots=True)
 class LaunchSetup:
-    """Prepares launches of one host, and takes back what ended ones had. `variables` are in the environment of each."""
+    """Prepares launches of one host, and releases the resources of ended ones. `variables` are in each environment."""
 
     devices: DeviceSetup
     unknown: UnknownLaunches
@@ -26,7 +26,7 @@ class LaunchSetup:
     variables: Mapping[str, str]
 
     def make_ready(self, launch: Launch, then: Then) -> None:
-        """Make the devices ready, once no unknown launch can have them any more."""
+        """Make the devices ready once no unknown launch can have them any more, then call `then`."""
         step = partial(self.devices.enter, launch, then)
         if launch.uses:
             self.unknown.then(step)
@@ -34,7 +34,7 @@ class LaunchSetup:
             step()
 
     def complete(self, launch: Launch) -> Launch:
-        """Write down the resources of a launch, and add the variables that only its node knows."""
+        """Record the resources of a launch, and return it with the variables that only its node knows."""
         self.files.write(launch)
         self.mapping.add(launch)
         scratch = str(self.scratch_of(launch.job.id))
@@ -42,9 +42,9 @@ class LaunchSetup:
         return replace(launch, env=tuple(sorted({**dict(launch.env), **own}.items())))
 
     def restore(self, allocated: Collection[Launch], waiting: Collection[str]) -> tuple[str, ...]:
-        """Take over what these launches have, and take back the rest but the scratch of `waiting` jobs.
+        """Take over the resources of these launches, and release all others except the scratch of `waiting` jobs.
 
-        Return the faults, a sentence each.
+        Return the faults that were found, a sentence each.
         """
         self.devices.restore(allocated)
         remarks = self.files.restore(allocated)
@@ -54,7 +54,7 @@ class LaunchSetup:
         return remarks
 
     def drop(self, launch_id: str, job_id: str, *, keep_scratch: bool) -> None:
-        """The launch is over."""
+        """Release the resources of a launch that is over."""
         self.devices.leave(launch_id)
         self.files.drop(launch_id, job_id)
         self.mapping.drop(launch_id)

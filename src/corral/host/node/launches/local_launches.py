@@ -1,4 +1,4 @@
-"""The launches of this host, as a server asks for them."""
+"""The launches of this host, as a server requests them."""
 
 import threading
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from corral.host.runtimes.disk import Disks
 from corral.host.telemetry.sampler import Sampler
 
 REFRESH_TIMEOUT_S = 2.0
-"""A driver that has not answered by then is not waited for: the job looks for another device."""
+"""The longest wait for the driver. If it does not answer in time, the job looks for another device."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LocalLaunches:
-    """Implements `corral.core.ports.node.Launches`: nothing starts before the ledger's state was taken over."""
+    """Implements `corral.core.ports.node.Launches`. Nothing starts before the agent was reconciled with the ledger."""
 
     launches: NodeLaunches
     setup: LaunchSetup
@@ -40,7 +40,7 @@ class LocalLaunches:
         return Readiness(samples, self.disks.trouble())
 
     def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
-        # One at a time: a server without an answer asks again while the first call is still running.
+        # Only one call runs at a time: a server without an answer calls again while the first call is still running.
         with self._reconciling:
             unknown = self.unknown.end(self.launches.restore(allocated))
             remarks = self.setup.restore(allocated, waiting)

@@ -12,7 +12,7 @@ _SECRET_BYTES = 32
 
 
 class MeetingPlaces:
-    """Ports by launch, none given to two at a time. Nothing listens there before the job does."""
+    """Reserved ports of each launch. No two launches get the same port. Only the job itself listens there."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -20,7 +20,9 @@ class MeetingPlaces:
         self._places: dict[str, Rendezvous] = {}
 
     def of(self, launch_id: str) -> Rendezvous:
-        """The same for the same launch until it is forgotten. Raises BackendFailed if no port is free."""
+        """Return the meeting place of a launch. It stays the same until it is forgotten. Raises BackendFailed if no
+        port is free.
+        """
         with self._lock:
             if launch_id not in self._places:
                 port = self._free_port(besides=())
@@ -30,7 +32,7 @@ class MeetingPlaces:
             return self._places[launch_id]
 
     def forget(self, launch_id: str) -> None:
-        """The launch is over."""
+        """Release the ports of a launch that is over."""
         with self._lock:
             self._places.pop(launch_id, None)
 

@@ -1,4 +1,4 @@
-"""Commands that run inside launches of this host, and the time of the last question about each."""
+"""Commands that run inside launches of this host, with the time of the last call about each."""
 
 import base64
 import logging
@@ -16,7 +16,9 @@ from corral.host.runtimes.process.output.job_input import check_size, portion_of
 log = logging.getLogger(__name__)
 
 UNHEARD_S = 10.0
-"""A command without questions for this long is ended: the server is gone, and the user's connection with it."""
+"""The longest time without a call about a command. Then the server or the user's connection is gone, and the command is
+ended.
+"""
 
 MOST = 64
 """The most commands that run on a host at once: each has a process and some descriptors."""
@@ -25,12 +27,12 @@ _LOOK_S = 1.0
 
 
 class NodeExecutions:
-    """The commands, by the ids that the server made up. Safe from any thread; nothing is kept on disk."""
+    """The commands, by ids that the server chose. Safe from any thread; nothing is stored on disk."""
 
     def __init__(self, execute: Callable[[str, InnerCommand], Execution]) -> None:
         self._execute = execute
         self._lock = threading.Lock()
-        # One at a time for a launch, whose supervisor has one socket; few locks serve all launches.
+        # A launch runs one start at a time, because its supervisor has one socket. A few locks serve all launches.
         self._doors = tuple(threading.Lock() for _ in range(MOST))
         self._known: dict[str, Execution | None] = {}
         self._heard_at: dict[str, float] = {}
@@ -38,7 +40,7 @@ class NodeExecutions:
         self._watch: threading.Thread | None = None
 
     def begin(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
-        """As `corral.core.ports.node.InnerCommands.begin`."""
+        """Begin a command as `corral.core.ports.node.InnerCommands.begin` does."""
         checked_launch_id(launch_id)
         with self._lock:
             if exec_id in self._known:
@@ -63,19 +65,19 @@ class NodeExecutions:
             raise BackendFailed("the command was ended before it had begun")
 
     def write(self, exec_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
-        """As `corral.core.ports.node.InnerCommands.write`. Raises Refused."""
+        """Pass input as `corral.core.ports.node.InnerCommands.write` does. Raises Refused."""
         portion = portion_of(data, offset)
         execution = self._find(exec_id)
         return None if execution is None else InputTaken(*execution.write(offset, portion, end=end))
 
     def resize(self, exec_id: str, size: TerminalSize) -> None:
-        """As `corral.core.ports.node.InnerCommands.resize`. Raises Refused."""
+        """Set the size of a terminal as `corral.core.ports.node.InnerCommands.resize` does. Raises Refused."""
         check_size(size)
         if (execution := self._find(exec_id)) is not None:
             execution.resize(size)
 
     def read(self, exec_id: str, after: int) -> ExecOutput | None:
-        """As `corral.core.ports.node.InnerCommands.read`."""
+        """Return output as `corral.core.ports.node.InnerCommands.read` does."""
         execution = self._find(exec_id)
         if execution is None:
             return None
@@ -84,14 +86,14 @@ class NodeExecutions:
         return ExecOutput(piece.sequence, stdout, stderr, piece.exit_code, piece.message)
 
     def end(self, exec_id: str) -> None:
-        """As `corral.core.ports.node.InnerCommands.end`."""
+        """End a command as `corral.core.ports.node.InnerCommands.end` does."""
         with self._lock:
             execution = self._drop(exec_id)
         if execution is not None:
             execution.close()
 
     def close(self) -> None:
-        """End them all."""
+        """End all commands."""
         self._closed.set()
         for exec_id in tuple(self._known):
             self.end(exec_id)
@@ -113,7 +115,7 @@ class NodeExecutions:
             self._watch.start()
 
     def _end_unheard(self) -> None:
-        """While there are commands, end those without questions."""
+        """Run as long as there are commands, and end those about which no call came for UNHEARD_S."""
         while not self._closed.wait(_LOOK_S):
             with self._lock:
                 before = time.monotonic() - UNHEARD_S

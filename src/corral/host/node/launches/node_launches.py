@@ -27,29 +27,31 @@ from corral.host.runtimes.process.ending.killing import signal_listed
 log = logging.getLogger(__name__)
 
 DEFAULT_RUNTIME = "process"
-"""The runtime that keeps records on disk: an unknown launch counts as one of its."""
+"""The runtime that has records on disk. A launch that is unknown here counts as one of its launches."""
 
 MakeReady = Callable[[Launch, Callable[[CorralError | None], None]], None]
-"""Makes the devices of a launch ready, then calls the function, with the failure if there was one."""
+"""Makes the devices of a launch ready, then calls the function: with the failure, or None."""
 
 Complete = Callable[[Launch], Launch]
-"""Writes down a launch's resources and adds facts that only its node knows. Raises BackendFailed, Refused."""
+"""Records a launch's resources and adds the values that only its node knows. Raises BackendFailed, Refused."""
 
 
 class HeardLaunches:
-    """Launches of which a runtime has reported an event. Each had a record then, which it may have lost since."""
+    """Launches for which a runtime has reported an event. Each had a record at that time, and may have lost it
+    since.
+    """
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
         self._on_change = on_change
         self._launch_ids: set[str] = set()
 
     def add(self, launch_id: str) -> None:
-        """Take in an event of a runtime about this launch."""
+        """Record an event of a runtime about this launch."""
         self._launch_ids.add(launch_id)
         self._on_change(launch_id)
 
     def discard(self, launch_id: str) -> None:
-        """The launch is over."""
+        """Remove a launch that is over."""
         self._launch_ids.discard(launch_id)
 
     def __contains__(self, launch_id: str) -> bool:
@@ -79,17 +81,17 @@ class NodeLaunches:
         self._lock = threading.Lock()
         self._known: dict[str, Launch] = {}
         self._asked: set[str] = set()
-        """Launches that were asked for since this agent started."""
+        """Launches that were requested since this agent started."""
         self._preparing: set[str] = set()
         self._failed: dict[str, LaunchReport] = {}
         self._claimed: set[str] = set()
-        """Launches that a supervisor is known to have had; without a record, it was lost."""
+        """Launches that a supervisor is known to have had. If such a launch has no record, its record was lost."""
         self._stopped_for: dict[str, str] = {}
-        """Why launches were stopped that no server has asked to stop."""
+        """The reasons for stops that no server has requested, by launch id."""
         self._heard = heard
 
     def launch(self, launch: Launch) -> None:
-        """Start it, unless that was asked before. Raises Refused for a runtime that is not here."""
+        """Start a launch unless it was requested before. Raises Refused for a runtime that does not exist here."""
         if launch.runtime not in self._runtimes:
             raise Refused(f"there is no runtime {launch.runtime!r} here", field="runtime")
         with self._lock:
@@ -106,10 +108,10 @@ class NodeLaunches:
                 raise failure
             complete = self._complete(launch)
             with self._lock:
-                # Otherwise it was given up while its devices were made ready, and would never be looked for.
+                # A launch that is not known any more was given up while its devices were made ready.
                 known = self._known.get(launch.id)
                 if known is not None:
-                    # Its time limit may have been changed meanwhile.
+                    # The launch's time limit may have been changed meanwhile.
                     self._runtimes[launch.runtime].launch(replace(complete, job=known.job))
         except CorralError as error:
             self._fail(launch, error)
@@ -120,14 +122,14 @@ class NodeLaunches:
 
     def _fail(self, launch: Launch, error: CorralError) -> None:
         never_runs = True
-        # If even that fails, no supervisor was asked to run it, so none can claim it.
+        # If this fails too, no supervisor was asked to run the launch, so none can claim it.
         with contextlib.suppress(BackendFailed):
             never_runs = self._runtimes[launch.runtime].declare_lost(launch.id)
         if never_runs:
             self._failed[launch.id] = failed_launch(launch.id, error)
 
     def stop(self, launch_id: str) -> None:
-        """End it; a launch that is not claimed yet never runs. Raises BackendFailed."""
+        """End a launch. A launch that is not claimed yet never runs. Raises BackendFailed."""
         runtime = self._runtime_of(launch_id)
         known = runtime.report(launch_id).phase is not LaunchPhase.UNKNOWN
         if known or not runtime.declare_lost(launch_id, ran=launch_id in self._claimed):
@@ -151,14 +153,14 @@ class NodeLaunches:
         signal_listed(meant(), meant, number)
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Run a command inside a launch. Raises Conflict if it does not run, Refused, BackendFailed."""
+        """Run a command inside a launch. Raises Conflict if the launch does not run, Refused, BackendFailed."""
         phase = self.report(launch_id).phase
         if phase is not LaunchPhase.RUNNING:
             raise Conflict(f"launch {launch_id} is {phase}, and only what runs takes a command")
         return self._runtime_of(launch_id).execute(launch_id, command)
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Hold it to another time limit, also if it is yet to be started. Raises BackendFailed."""
+        """Replace the time limit of a launch, even if it has not started yet. Raises BackendFailed."""
         with self._lock:
             known = self._known.get(launch_id)
             if known is not None:
@@ -167,7 +169,7 @@ class NodeLaunches:
         runtime.set_time_limit(launch_id, time_limit_s)
 
     def report(self, launch_id: str) -> LaunchReport:
-        """Return its report; a launch whose record cannot be read is UNKNOWN, with the reason."""
+        """Return the report of a launch. If its record cannot be read, the launch is UNKNOWN, with the reason."""
         if launch_id in self._failed:
             return self._failed[launch_id]
         try:
@@ -183,7 +185,9 @@ class NodeLaunches:
         return report
 
     def _of_runtime(self, launch_id: str) -> LaunchReport:
-        """The runtime's report; a launch that something was heard of and that has no record ran, and lost it."""
+        """Return the runtime's report. If a launch has reported events but has no record, it ran and its record was
+        lost.
+        """
         runtime = self._runtime_of(launch_id)
         report = runtime.report(launch_id)
         lost = report.phase is LaunchPhase.UNKNOWN and report.reason is None and launch_id in self._heard
@@ -193,15 +197,15 @@ class NodeLaunches:
         return runtime.report(launch_id)
 
     def declare_lost(self, launch_id: str, *, ran: bool) -> bool:
-        """As `corral.core.ports.runtime.Runtime.declare_lost`."""
+        """Declare a launch lost as `corral.core.ports.runtime.Runtime.declare_lost` does."""
         never_ran = self._runtime_of(launch_id).declare_lost(launch_id, ran=ran)
         self._on_change(launch_id)
         return never_ran
 
     def forget(self, launch_id: str) -> Callable[[], None]:
-        """Forget a launch that is over and in the ledger. Return a function that removes its records, for a quiet time.
+        """Forget a launch that is over and whose end is in the ledger. Return a function that removes its records.
 
-        The function may raise BackendFailed.
+        The caller runs that function when nothing more urgent is to be done. It may raise BackendFailed.
         """
         with self._lock:
             launch = self._known.pop(launch_id, None)
@@ -248,7 +252,7 @@ class NodeLaunches:
             elif runtime.report(launch.id).phase is LaunchPhase.UNKNOWN:
                 runtime.declare_lost(launch.id, ran=launch.id in self._claimed)
         if limit_s is not None:
-            # The limit may differ from that at the launch, and no agent may have been running to learn of the change.
+            # The limit may have changed while no agent was running.
             runtime.set_time_limit(launch.id, limit_s)
 
     def origins(self) -> tuple[Origin, ...]:
@@ -265,7 +269,7 @@ class NodeLaunches:
         )
 
     def stop_all(self, reason: str) -> tuple[str, ...]:
-        """Have everything end that has not, for this reason; the ids of those launches."""
+        """Stop all launches that have not ended, for this reason. Return their ids."""
         names = {*self._known, *(name for runtime in self._runtimes.values() for name in runtime.launches())}
         live = tuple(name for name in sorted(names) if not self.report(name).phase.over)
         for name in live:

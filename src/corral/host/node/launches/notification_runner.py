@@ -1,11 +1,12 @@
-"""Runs the commands that users request for the end of their jobs: each once, as its user, a few at a time.
+"""Runs the commands that users request for the end of their jobs: each command once, as its user, a few at a time.
 
   notifications/ID.json  the command, waiting or running
   notifications/ID.log   its output, until that is in the job's log
-  notifications/ID.done  it was run, and is not run again
+  notifications/ID.done  the command was run, and is not run again
 
-Each is launched under a supervisor, as a job is. So it has a time limit, all its processes end with it, and it outlives
-this agent, whose successor finds it again. A launch is claimed once, so that a crash at any point runs nothing twice.
+Each command runs under a supervisor, as a job does. So it has a time limit, and all its processes end with it. It
+outlives this agent, and the next agent finds it. A launch is claimed once, so no command runs twice, even after a
+crash.
 """
 
 import json
@@ -41,21 +42,25 @@ from corral.wire import from_plain, to_plain
 log = logging.getLogger(__name__)
 
 AT_ONCE, AT_ONCE_OF_USER = 8, 2
-"""The most that run at the same time, of all users and of one."""
+"""The most notifications that run at the same time: of all users, and of one user."""
 
 WAITING_OF_USER = 8
-"""The most of a user that wait beyond those that run; further ones must be requested again."""
+"""The most notifications of one user that wait in addition to the running ones. Further ones must be requested
+again.
+"""
 
 OUTPUT_BYTES = 4096
-"""The number of bytes kept of the end of its output."""
+"""The number of bytes that are kept of the end of a command's output."""
 
 KILL_GRACE_S = 5.0
 CPU_MILLI, HOST_MEMORY_MIB = 1000, 1024
-"""Its limits on the host, if a cgroup can enforce them: the resources of its job are given to others by now."""
+"""The limits of a command on the host, if a cgroup can enforce them. Its job's resources belong to other jobs
+by now.
+"""
 
 LOOK_AGAIN_S = 5.0
 KEPT_S = 7 * 86400.0
-"""The time for which it is remembered as run: a server that was killed during its request may ask again."""
+"""The time for which a command is remembered as run, because a killed server may request it again."""
 
 _MOST_BYTES = 64 * 1024 * 1024
 _OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
@@ -65,12 +70,10 @@ Tell = Callable[[str, Sequence[str], tuple[int, int] | None], None]
 
 
 class NotificationRunner:
-    """The notifications of one host. `take` may be called from any thread; all other work is done on a thread of its
-    own.
-    """
+    """Runs the notifications of one host on a thread of its own. `take` may be called from any thread."""
 
     def __init__(self, home: Home, tell: Tell, paths: Mapping[str, str]) -> None:
-        """`paths` are variables that only the node knows."""
+        """`paths` are environment variables that only the node knows."""
         self._home = home
         self._directory = home.notifications
         self._tell = tell
@@ -95,7 +98,9 @@ class NotificationRunner:
         return heard
 
     def start(self, processes: ProcessLaunches) -> None:
-        """Continue the requests to an earlier agent. Raises BackendFailed if the directory cannot be made."""
+        """Continue with the requests that an earlier agent left. Raises BackendFailed if their directory cannot be
+        used.
+        """
         self._processes = processes
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
@@ -106,14 +111,16 @@ class NotificationRunner:
         self._wake.set()
 
     def close(self) -> None:
-        """Begin nothing more; running commands go on."""
+        """Begin no more commands. Running commands go on."""
         self._closing = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
     def take(self, notification: Notification) -> bool:
-        """As `corral.core.ports.node.HostAccess.notify`. Raises BackendFailed if it cannot be written down."""
+        """Accept a request as `corral.core.ports.node.HostAccess.notify` does. Raises BackendFailed if it cannot be
+        stored.
+        """
         name = checked_notification_id(notification.id)
         with self._lock:
             if name in self._waiting or name in self._running or self._path(name, "done").exists():
@@ -144,7 +151,9 @@ class NotificationRunner:
         sync_directory(str(self._directory))
 
     def _left(self) -> dict[str, Notification]:
-        """Return the requests that are not known to be over, the oldest first. Invalid files are removed."""
+        """Return the stored requests whose commands are not known to be over, oldest first. Invalid files are
+        removed.
+        """
         found: dict[str, Notification] = {}
         others: list[Path] = []
         oldest = time.time() - KEPT_S
@@ -179,7 +188,7 @@ class NotificationRunner:
                 self._forget(launch_id.removeprefix(NO_JOB))
 
     def _start_next(self) -> bool:
-        """Begin as many as may run now. Return whether one could not be begun and must be tried again."""
+        """Begin as many commands as may run now. Return whether the start of one failed and must be repeated."""
         assert self._processes is not None
         of_user = Counter(one.user for one in self._running.values())
         failed = False
@@ -212,7 +221,7 @@ class NotificationRunner:
             env={**dict(one.env), **self._paths, "CORRAL_LOG": str(log_of_job)},
             workdir=one.workdir,
             log_path=str(self._path(one.id, "log")),
-            # It has none: a directory that is there already is left alone.
+            # A command has no scratch directory. The existing directory "/" is left alone.
             scratch_path="/",
             umask=one.umask,
             uid=one.uid if become else None,
@@ -238,7 +247,7 @@ class NotificationRunner:
                 log.warning("notification %s cannot be looked at: %s", name, error.strerror)
 
     def _account(self, one: Notification, state: LaunchState) -> list[str]:
-        """Return its output, and how it ended, in lines."""
+        """Return the lines about a command for its job's log: its output, and how it ended."""
         record = state.exit
         if record is None:
             return [f"it may not have run: {state.message}" if state.message else "it may not have run"]
@@ -251,7 +260,7 @@ class NotificationRunner:
         return [*self._output(one.id), how]
 
     def _output(self, name: str) -> list[str]:
-        """Return the last lines of its output."""
+        """Return the last lines of a command's output."""
         try:
             fd = open_regular(str(self._path(name, "log")), os.O_RDONLY)
         except OSError:
@@ -263,7 +272,7 @@ class NotificationRunner:
         return data.decode(errors="backslashreplace").splitlines()
 
     def _end(self, one: Notification, lines: list[str]) -> None:
-        """Finish it: write into its job's log, and remember only that it was run."""
+        """Finish a command: write the lines into its job's log, and store only that it was run."""
         become = os.geteuid() == 0 and one.uid is not None and one.gid is not None
         owner = (one.uid, one.gid) if become and one.uid is not None and one.gid is not None else None
         self._tell(one.job_id, [f"notify: {line}" for line in lines], owner)
@@ -308,7 +317,7 @@ def _taken(path: Path) -> Notification | None:
 
 
 def _changed_at(path: Path) -> float:
-    """Return when a file was last changed, in Unix seconds; 0 if it is gone."""
+    """Return the time of a file's last change in Unix seconds; 0 if the file is gone."""
     try:
         return path.lstat().st_mtime
     except OSError:
@@ -316,7 +325,7 @@ def _changed_at(path: Path) -> float:
 
 
 def _remove(path: Path) -> None:
-    """Remove a path, even one that a job has made; errors do not keep an agent from starting."""
+    """Remove a path, even if a job has created it. Errors do not keep an agent from starting."""
     try:
         remove_tree(str(path))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The loss of a host's power, played on a mock host."""
+"""Simulates the loss of a mock host's power."""
 
 import signal
 from collections.abc import Callable, Iterable, Mapping
@@ -11,19 +11,19 @@ from corral.host.runtimes.process.runtime import CONTAINER
 
 
 def kill_all(runtimes: Mapping[str, Runtime], alive: Callable[[ProcessIdentity], bool]) -> None:
-    """Kill every process that Corral started here, supervisors first, as a host does that loses its power."""
+    """Kill every process that Corral started here, supervisors first."""
     runtime, containers = runtimes["process"], runtimes.get("container")
     with_containers = () if containers is None else containers.launches()
     for name in (*runtime.launches(), *(CONTAINER + launch_id for launch_id in with_containers)):
         _kill(partial(_of_launch, runtime, name, alive))
     if containers is not None:
-        # Their processes descend from Docker, not from the runners.
+        # The processes in containers descend from Docker, not from the runners.
         for launch_id in with_containers:
             _kill(partial(containers.pids, launch_id))
 
 
 def _of_launch(runtime: Runtime, launch_id: str, alive: Callable[[ProcessIdentity], bool]) -> list[int]:
-    """The launch's supervisor, while it lives, before its job's processes."""
+    """Return the pids of a launch: first its supervisor if it lives, then its job's processes."""
     supervisor = runtime.lineage(launch_id).root
     first = [supervisor.pid] if supervisor is not None and alive(supervisor) else []
     return [*first, *runtime.pids(launch_id)]

@@ -1,4 +1,4 @@
-"""Launches that run here without being in the ledger: they are ended, and other work waits for their end."""
+"""Ends launches that run here without being in the ledger. Other work waits for their end."""
 
 import logging
 import threading
@@ -23,8 +23,8 @@ Step = Callable[[], None]
 class UnknownLaunches:
     """Ends launches on a thread that lives as long as there are any.
 
-    It is not certain which devices they have, so all work that needs devices waits for all of them. `clean_up` runs a
-    step at a quiet time.
+    The devices of an unknown launch are not known, so all work that needs devices waits for the end of all these
+    launches. `clean_up` runs a step at a quiet time.
     """
 
     def __init__(self, clean_up: Callable[[Step], None]) -> None:
@@ -35,7 +35,7 @@ class UnknownLaunches:
         self._closing = threading.Event()
 
     def end(self, unknown: Mapping[str, Runtime]) -> tuple[str, ...]:
-        """Have them ended and their records removed; the ids of those that run."""
+        """End these launches and remove their records. Return the ids of those that run."""
         at_work = []
         with self._lock:
             idle = not self._ending
@@ -51,7 +51,7 @@ class UnknownLaunches:
         return tuple(at_work)
 
     def then(self, step: Step) -> None:
-        """Run a step once none of them is left: at once if there is none."""
+        """Run a step once no unknown launch is left; at once if there is none."""
         with self._lock:
             if self._ending:
                 self._waiting.append(step)
@@ -75,7 +75,7 @@ class UnknownLaunches:
                 for launch_id in over:
                     runtime, _ = self._ending.pop(launch_id)
                     self._clean_up(partial(runtime.forget, launch_id))
-                # A launch added after the last one is gone starts a new thread, so this one must not go on.
+                # A launch that is added after this check starts a new thread, so this thread must end.
                 if self._ending:
                     continue
                 steps, self._waiting = self._waiting, []
@@ -85,7 +85,7 @@ class UnknownLaunches:
 
 
 def _runs(launch_id: str, runtime: Runtime) -> bool:
-    """Return whether anything of it runs, or may. An unclaimed launch is declared lost, so that it never runs."""
+    """Return whether a launch runs or may run. An unclaimed launch is declared lost, so that it never runs."""
     try:
         phase = runtime.report(launch_id).phase
         return phase in _AT_WORK or (phase is LaunchPhase.UNKNOWN and not runtime.declare_lost(launch_id))

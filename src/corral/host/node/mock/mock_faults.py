@@ -1,4 +1,4 @@
-"""Faults of a node in a mock file: it does not answer, or it is switched off."""
+"""Faults of a node, described in a mock file: the node does not answer, or it is switched off."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ LOOK_INTERVAL_S = 0.2
 
 
 class MockFaults:
-    """Reads the file again whenever it changes. `switch_off` is called once, when the file says that the node is
+    """Reads the mock file again whenever it changes. `switch_off` is called once, when the file says that the node is
     gone.
     """
 
@@ -27,17 +27,17 @@ class MockFaults:
         self._thread = threading.Thread(target=self._run, name="mock-faults", daemon=True)
 
     def start(self) -> None:
-        """Look once, then go on in a thread."""
+        """Read the file once, then continue on a thread."""
         self._look()
         self._thread.start()
 
     def close(self) -> None:
-        """Stop looking, and release waiting callers."""
+        """Stop reading, and release waiting callers."""
         self._closing.set()
         self._answers.set()
 
     def wait_while_silent(self) -> None:
-        """Returns when the node answers."""
+        """Wait until the node answers."""
         self._answers.wait()
 
     def _run(self) -> None:
@@ -49,7 +49,7 @@ class MockFaults:
             if (cluster := self._file.read_if_changed()) is not None:
                 self._take(cluster.node(self._name))
         except Refused as error:
-            # The source warns about a bad edit.
+            # The source of devices logs a warning about an invalid edit.
             log.debug("%s", error)
             self._answers.set()
 

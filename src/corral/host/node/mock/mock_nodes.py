@@ -1,4 +1,4 @@
-"""The nodes of a mock cluster: an agent for each on this host, started and ended as the file says."""
+"""The nodes of a mock cluster: an agent for each node on this host, started and ended by the mock file."""
 
 import logging
 import threading
@@ -21,8 +21,9 @@ LOOK_INTERVAL_S = 0.5
 
 
 class MockNodes:
-    """Implements `corral.core.ports.engine.NodeEngine`. It keeps an agent running for each node of the file that is not
-    gone, also when one dies or the file changes.
+    """Implements `corral.core.ports.engine.NodeEngine`. Each node of the file that is not gone has a running agent.
+
+    An agent that dies is started again. A change of the file takes effect while the server runs.
     """
 
     remarks = ()
@@ -38,22 +39,23 @@ class MockNodes:
         self._thread: threading.Thread | None = None
 
     def log_path(self, node: str, job_id: str, rank: int) -> str | None:
-        """The file of a member's log, also of a node that has left."""
+        """Return the file of a member's log, even for a node that has left."""
         return str(self._spawner.home_of(node).log_of(job_id, rank))
 
     def start(self) -> dict[str, NodeAgent]:
-        """Return the agents of all nodes; those that are not gone answer. Raises BackendFailed if one does not come
-        up.
+        """Return the agents of all nodes. The agents of nodes that are not gone answer now.
+
+        Raises BackendFailed if an agent does not start.
         """
         self._spawner.start(self._wanted())
         return {name: self._node(name) for name in _names(self._cluster)}
 
     def on_record(self) -> tuple[str, ...]:
-        """None: the homes of its nodes are in the server's."""
+        """Return (): the homes of the nodes are inside the server's home."""
         return ()
 
     def at_work(self) -> tuple[str, ...]:
-        """None: the homes of its nodes are in the server's."""
+        """Return (): the homes of the nodes are inside the server's home."""
         return ()
 
     def departed(self, node: str) -> NodeAgent | None:
@@ -69,7 +71,7 @@ class MockNodes:
         self._thread.start()
 
     def pid(self, name: str) -> int:
-        """The process of a node's agent. Raises KeyError if none was started."""
+        """Return the pid of a node's agent. Raises KeyError if none was started."""
         return self._spawner.pid(name)
 
     def close(self) -> None:
@@ -98,7 +100,7 @@ class MockNodes:
                 joined(name, self._node(name))
 
     def _read(self) -> MockCluster:
-        """The cluster as the file has it now; a bad edit changes nothing."""
+        """Return the cluster as the file describes it now. An invalid edit changes nothing."""
         try:
             cluster = self._file.read_if_changed()
             if cluster is not None and not cluster.named:
@@ -122,7 +124,8 @@ class MockNodes:
         left(name)
         node = self._nodes.pop(name)
         if self._spawner.lives(name):
-            # Its jobs will never be asked for again: they are ended, like those of a node that comes back without them.
+            # The server never asks for these jobs again, so they are ended, as on a node that returns without being in
+            # the ledger.
             with suppress(CorralError):
                 node.launches.reconcile((), ())
         node.close()

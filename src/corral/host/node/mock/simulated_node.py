@@ -1,4 +1,4 @@
-"""A node on which work only seems to run, and which can fail in the ways that nodes do."""
+"""A node with simulated work, which can fail in the ways that real nodes fail."""
 
 import threading
 from typing import Any
@@ -33,7 +33,7 @@ from corral.host.runtimes.simulated import SimulatedRuntime
 from corral.wire import to_plain
 
 ANSWER_WITHIN_S = 5.0
-"""The deadline of a call to a node that is silent."""
+"""The time after which a call to a silent node fails."""
 
 _AT_WORK = (LaunchPhase.CLAIMED, LaunchPhase.RUNNING)
 
@@ -90,7 +90,7 @@ class SimulatedLaunches(_Part):
 
 
 class SimulatedLogs(_Part):
-    """Implements `corral.core.ports.node.Logs`: there is no text but notes."""
+    """Implements `corral.core.ports.node.Logs`. The logs contain only notes."""
 
     def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         return LogChunk("", None)
@@ -103,13 +103,13 @@ class SimulatedLogs(_Part):
 
 
 class SimulatedInputs:
-    """Implements `corral.core.ports.node.Inputs`: nothing takes input."""
+    """Implements `corral.core.ports.node.Inputs`. No launch takes input."""
 
     def write(self, launch_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
         return None
 
     def resize(self, launch_id: str, size: TerminalSize) -> None:
-        """Nothing has a terminal."""
+        """Do nothing: no launch has a terminal."""
 
 
 class SimulatedExecutions(_Part):
@@ -122,7 +122,7 @@ class SimulatedExecutions(_Part):
         return InputTaken(offset, True) if exec_id in self._node.commands else None
 
     def resize(self, exec_id: str, size: TerminalSize) -> None:
-        """Nothing has a terminal."""
+        """Do nothing: no command has a terminal."""
 
     def read(self, exec_id: str, after: int) -> ExecOutput | None:
         return ExecOutput(after) if exec_id in self._node.commands else None
@@ -132,14 +132,14 @@ class SimulatedExecutions(_Part):
 
 
 class SimulatedHost(_Part):
-    """Implements `corral.core.ports.node.HostAccess` by what a test says of the node."""
+    """Implements `corral.core.ports.node.HostAccess` with values that a test sets."""
 
     def process(self, pid: int) -> ProcessFound | None:
         return self._node.processes.get(pid)
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         found = InProcessFileInspector().inspect(queries, who)
-        # Its programs are simulated, too: none of them need exist.
+        # The programs of jobs are simulated and need not exist.
         found |= {query: FileFacts(start=FOUND) for query in queries if query.start is not None}
         return tuple(FileFinding(query, to_plain(facts)) for query, facts in found.items())
 
@@ -198,24 +198,24 @@ class SimulatedNode(CarriedAgent):
         }
 
     def fall_silent(self) -> None:
-        """Answer no call any more; running work goes on."""
+        """Stop answering calls; running work goes on."""
         self._answers.clear()
 
     def answer_again(self) -> None:
-        """Answer again, waiting callers too."""
+        """Answer calls again, including those that wait."""
         self._answers.set()
 
     def restart(self) -> None:
-        """End the agent and start another: its memory is lost."""
+        """Replace the agent by a new one, which has no memory of the old one."""
         self.parts["news"] = NewsBuffer(self.clock)
         self._answers.set()
 
     def show(self, node: Node, samples: tuple[DeviceSample, ...]) -> None:
-        """Its inventory and its devices are like this from now on."""
+        """Set the inventory and the samples of the devices."""
         self.parts["news"].sampled(node, samples)
 
     def launch_changed(self, launch_id: str) -> None:
-        """The report of a launch is new."""
+        """Report that a launch has a new report."""
         self.parts["news"].launch_changed(launch_id)
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
-"""Starts agents for the nodes of a mock cluster, all on this host: forked from one process with everything loaded.
+"""Starts agents for the nodes of a mock cluster on this host. They are forked from one process that has loaded all
+modules.
 
-That process reads options from its socket, forks an agent for each, and answers with a descriptor of it. When the
-server closes the socket or dies, it ends, and the agents with it; their jobs run on.
+That process reads options from its socket, forks an agent for each message, and answers with a descriptor of the agent.
+When the server closes the socket or dies, that process and the agents end; their jobs run on.
 """
 
 import gc
@@ -30,11 +31,11 @@ from corral.pid_file import make_home
 from corral.wire import from_plain, to_plain
 
 START_S = 60.0
-"""All agents of a cluster answer by then, also on a slow machine."""
+"""The time within which all agents of a cluster must answer, even on a slow machine."""
 
 _LOOK_AGAIN_S = 0.02
 _GREETING_S = 1.0
-"""The time limit for the greeting of an earlier server's agent; after it a new agent takes its place."""
+"""The time limit for the greeting of an earlier server's agent. After that a new agent replaces it."""
 _END_S = 10.0
 _OPTIONS_BYTES = 64 * 1024
 _LOG_TAIL_BYTES = 2048
@@ -92,7 +93,7 @@ class AgentSpawner:
         return {name: self._agents[name].socket for name in wanted}
 
     def home_of(self, name: str) -> Home:
-        """The home of this node's agent."""
+        """Return the home of a node's agent."""
         return Home(Home(self._server_home).nodes / name)
 
     def socket_of(self, name: str) -> Path:
@@ -104,7 +105,7 @@ class AgentSpawner:
         return name in self._agents and not self._agents[name].ended()
 
     def pid(self, name: str) -> int:
-        """The process of a node's agent. Raises KeyError if none was started."""
+        """Return the pid of a node's agent. Raises KeyError if none was started."""
         return self._agents[name].pid
 
     def end(self, name: str) -> None:
@@ -114,7 +115,7 @@ class AgentSpawner:
         _reap(agent)
 
     def close(self) -> None:
-        """End all agents, and the process that they came from."""
+        """End all agents, and the process from which they were forked."""
         for agent in self._agents.values():
             _signal(agent, signal.SIGTERM)
         for agent in self._agents.values():
@@ -172,7 +173,7 @@ def _signal(agent: _Agent, number: signal.Signals) -> None:
 
 
 def _reap(agent: _Agent) -> None:
-    """Wait for the end of an agent; kill it if it hangs."""
+    """Wait for the end of an agent. Kill it if it hangs."""
     if not agent.ended(_END_S):
         _signal(agent, signal.SIGKILL)
         agent.ended(_END_S)
@@ -191,8 +192,8 @@ def _last_words(home: Path) -> str:
 
 
 def serve_forks(server: socket.socket) -> None:
-    """Fork an agent for each message until the server is gone; the agents notice the end of this process."""
-    # Modules that an agent loads on first use are loaded here, for all of them.
+    """Fork an agent for each message until the server closes the socket. The agents notice the end of this process."""
+    # Modules that an agent loads on first use are loaded here once for all agents.
     import yaml  # noqa: F401
 
     import corral.host.telemetry.mock  # noqa: F401
@@ -212,7 +213,7 @@ def serve_forks(server: socket.socket) -> None:
 
 
 def _fork_agent(server: socket.socket, message: bytes) -> tuple[int, int]:
-    """The pid of a new agent and a descriptor of its process."""
+    """Return the pid of a new agent, and a descriptor of its process."""
     parent_pid = os.getpid()
     held, release = os.pipe()
     try:
@@ -220,7 +221,7 @@ def _fork_agent(server: socket.socket, message: bytes) -> tuple[int, int]:
         if pid == 0:
             server.close()
             os.close(release)
-            # An agent that ended before it was opened would be reaped, and its reason lost.
+            # The child waits for its pidfd: if it ended earlier it would be reaped, and its exit status lost.
             os.read(held, 1)
             os.close(held)
             _become(replace(from_plain(AgentOptions, json.loads(message)), parent_pid=parent_pid))
@@ -231,7 +232,7 @@ def _fork_agent(server: socket.socket, message: bytes) -> tuple[int, int]:
 
 
 def _become(options: AgentOptions) -> NoReturn:
-    """Run as the agent that was asked for, with a log in its home."""
+    """Run as the agent with these options, with a log in its home."""
     status = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

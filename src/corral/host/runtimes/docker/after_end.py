@@ -13,8 +13,8 @@ from corral.host.runtimes.docker.records import Fault, RunnerState
 from corral.host.runtimes.process.procfs import boot_id
 
 _OF_ANOTHERS_DOING = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
-"""Exit codes of programs that someone may have stopped. With them nothing is said of a container whose runner was
-killed.
+"""Exit codes that do not show whether the program was stopped from outside. With them, the end of a container whose
+runner was killed stays unknown.
 """
 
 

@@ -30,7 +30,9 @@ def said_as(who: HostUser, look: Callable[[], bytes]) -> bytes | None:
 
 
 def answer_of(child: int, reader: int, limit_s: float) -> bytes | None:
-    """All that the child writes before it ends, which it then has; None if that takes longer. Closes `reader`."""
+    """Return all that the child writes before it closes its pipe; None if that takes longer than `limit_s`. Kills the
+    child and closes `reader`.
+    """
     try:
         said = _read(reader, time.monotonic() + limit_s)
     finally:
@@ -41,7 +43,9 @@ def answer_of(child: int, reader: int, limit_s: float) -> bytes | None:
 
 
 def opened_as(who: HostUser, look: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes] | None:
-    """The descriptor and the few words that `look` returns in a child that is this user; None as for `said_as`."""
+    """Return the descriptor and the text that `look` returns in a child that runs as this user. None if `look` raises,
+    or takes more than 5 s.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
@@ -77,7 +81,7 @@ def _reap(child: int, *, answered: bool) -> None:
 
 
 def _tell(who: HostUser, look: Callable[[], bytes], writer: int) -> None:
-    """The whole work of the child. It writes one byte before the result, so that an empty result differs from a
+    """Do the work of the child. It writes one byte before the result, so that an empty result differs from a
     failure.
     """
     try:
@@ -90,7 +94,7 @@ def _tell(who: HostUser, look: Callable[[], bytes], writer: int) -> None:
 
 
 def _read(reader: int, until: float) -> bytes | None:
-    """All that comes until the other end is closed; None if that takes too long."""
+    """Return the bytes until the other end is closed; None if that takes too long."""
     said = bytearray()
     ready = select.poll()
     ready.register(reader, select.POLLIN)

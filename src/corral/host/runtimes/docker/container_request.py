@@ -16,11 +16,13 @@ Json = dict[str, Any]
 SERVER, LAUNCH, ALLOCATION, JOB, USER, NAME = (
     f"corral.{name}" for name in ("server", "launch", "allocation", "job", "user", "name")
 )
-"""Labels of containers: by the first two a server knows its own again."""
+"""Labels of containers. A server recognizes its own containers by the first two."""
 
 _OF_THE_HOST = ("CORRAL_GPU_INDICES", "CORRAL_HOME")
-"""A container sees its own GPUs alone, counted from 0. Of these it has none, and of those by which its host's processes
-see devices, also if its image has them."""
+"""Variables of the host that containers do not get. A container sees only its own GPUs, counted from 0.
+
+Variables by which processes of the host see devices are removed too, even if the image sets them.
+"""
 
 _WITHOUT_NAMES = (None, "default", "bridge", "none", "host")
 """Docker's own networks, on which containers do not find each other by name."""
@@ -61,7 +63,10 @@ def body_of(launch: Launch, tag: str, who: HostUser, *, log_max_bytes: int, max_
 
 
 def _meeting_name(launch: Launch) -> str | None:
-    """Return the name of rank 0 on a network of the site's own, where the host's address is of no use; else None."""
+    """Return a name for rank 0 on a network of the site's own, where the host's address cannot be used.
+
+    None if the launch needs no such name.
+    """
     container = launch.job.spec.container
     env = dict(launch.env)
     if container is None or container.network in _WITHOUT_NAMES or "MASTER_ADDR" not in env or launch.members < 2:

@@ -63,14 +63,19 @@ class DockerRuntime:
         self._log_max_bytes = log_max_bytes
         self.tag = tag_of(home.root)
         self._ended: dict[str, Found] = {}
-        """Launches of which no container runs any more according to Docker, with Docker's last state of it."""
+        """Launches of which no container runs any more according to Docker, each with the container's last state in
+        Docker.
+        """
         self._mains: dict[str, ProcessIdentity] = {}
 
     def launch(self, launch: Launch) -> None:
-        """Have a runner make its container. Raises BackendFailed, NodeLacks if Docker does not answer, Refused."""
+        """Have a runner create the container of a launch.
+
+        Raises Refused, BackendFailed, and NodeLacks if Docker does not answer.
+        """
         who = _owner(launch)
         _refuse_daemons(launch)
-        # Checked again: the site's rules may have changed since the job was submitted.
+        # The site's rules may have changed since the job was submitted.
         self._site.settle(launch.job.spec.container)
         records = self._records(launch.id)
         if self._runners.report(_runner(launch.id)).phase is LaunchPhase.UNKNOWN:
@@ -163,7 +168,7 @@ class DockerRuntime:
         return self._runners.declare_lost(_runner(launch_id), ran=ran)
 
     def launches(self) -> tuple[str, ...]:
-        """Launches of containers on record."""
+        """Return the ids of launches of containers on record."""
         return tuple(
             name.removeprefix(CONTAINER) for name in self._processes.list_launches() if name.startswith(CONTAINER)
         )
@@ -180,10 +185,11 @@ class DockerRuntime:
         self._mains.pop(launch_id, None)
 
     def pids(self, launch_id: str) -> frozenset[int]:
-        """The processes of the container, by the numbers that they have on this host."""
+        """Return the pids, on this host, of the processes in the container."""
         main = self._main(launch_id)
         found = frozenset[int]() if main is None else frozenset({main.pid, *descendants(main.pid)})
-        # Checked again: descendants of a later process with the same number do not belong to the container.
+        # The first process is checked again: descendants of a later process with its pid do not belong to the
+        # container.
         return frozenset() if self._main(launch_id) is None else found
 
     def main_pids(self, launch_id: str) -> frozenset[int]:
@@ -191,7 +197,9 @@ class DockerRuntime:
         return frozenset() if main is None else frozenset({main.pid})
 
     def lineage(self, launch_id: str) -> Lineage:
-        """All that descends from the container's first process, to which the kernel gives its orphans."""
+        """Return the container's first process. All processes of the container descend from it: the kernel gives it
+        their orphans.
+        """
         return Lineage(self._main(launch_id), adopts=True)
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
@@ -202,7 +210,7 @@ class DockerRuntime:
         return self._runners.execute(_runner(launch_id), replace(command, words=words))
 
     def close(self) -> None:
-        """Nothing is held: `ProcessLaunches` watches the runners."""
+        """Do nothing: `ProcessLaunches` watches the runners."""
 
     # Questions to Docker
 
@@ -216,7 +224,7 @@ class DockerRuntime:
                     daemon.kill(name, "SIGKILL")
                     return "its container is being killed"
                 if found is not None and found["State"]["Status"] == "created":
-                    # The runner's last request may still be under way: it must find nothing to start.
+                    # The runner's last request may still be in progress. Without the container it starts nothing.
                     daemon.remove(name)
         except BackendFailed as error:
             return str(error)
@@ -234,7 +242,7 @@ class DockerRuntime:
             raise BackendFailed(f"the record of launch {launch_id} cannot be read: {error.strerror}") from error
 
     def _main(self, launch_id: str) -> ProcessIdentity | None:
-        """The container's first process while it lives."""
+        """Return the container's first process, None if it does not live."""
         main = self._mains.get(launch_id)
         if main is None:
             main = self._state(launch_id).main
@@ -251,7 +259,7 @@ class DockerRuntime:
 
 
 def _runner(launch_id: str) -> str:
-    """The id of the process that looks after the container."""
+    """Return the launch id of the runner of a launch's container."""
     return CONTAINER + launch_id
 
 

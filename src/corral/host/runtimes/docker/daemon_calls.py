@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 TIMEOUT_S = 60.0
 LOOK_TIMEOUT_S = 10.0
-"""The time for which a server waits for an answer. A question without an answer is asked again."""
+"""The longest wait of a server for an answer. Afterwards the question is repeated."""
 _PAUSE_S = 0.2
 _MOST_PAUSE_S = 2.0
 _IN_TROUBLE = 500
@@ -70,7 +70,7 @@ class Daemon:
             self._api = docker.APIClient(version="auto", timeout=timeout_s, **kwargs_from_env())
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._api.close()
 
     def info(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Daemon:
             return str(dict(self._api.inspect_image(image).get("Config") or {}).get("WorkingDir") or "/")
 
     def running(self, tag: str) -> list[str]:
-        """The names of the containers of the server with this tag that have not ended."""
+        """Return the names of the running containers of the server with this tag."""
         from corral.host.runtimes.docker.container_request import SERVER
 
         with _told():
@@ -107,12 +107,12 @@ class Daemon:
             yield from self._api.pull(image, stream=True, decode=True, auth_config=credentials or {})
 
     def create(self, name: str, body: dict[str, Any]) -> str:
-        """The id of the container that was made."""
+        """Create a container, and return its id."""
         with _told():
             return str(self._api.create_container_from_config(body, name)["Id"])
 
     def start(self, container: str) -> None:
-        """Start it, unless it runs."""
+        """Start a container. Does nothing if it runs."""
         with _told():
             self._api.start(container)
 
@@ -125,12 +125,12 @@ class Daemon:
                 return None
 
     def stop(self, container: str, grace_s: float) -> None:
-        """Its stop signal, the grace, SIGKILL. Returns when it has ended."""
+        """End a container: its stop signal, then after the grace SIGKILL. Returns when the container has ended."""
         with _told():
             self._api.stop(container, timeout=int(grace_s + 0.999))
 
     def kill(self, container: str, signal: str) -> None:
-        """Send a signal to its first process; nothing if it does not run."""
+        """Send a signal to the container's first process. Does nothing if the container does not run."""
         with _told():
             try:
                 self._api.kill(container, signal)
@@ -139,7 +139,9 @@ class Daemon:
                     raise
 
     def signals_sent(self, container: str) -> frozenset[int]:
-        """Return the signals that Docker has sent it, at any client's request, as far back as the daemon remembers."""
+        """Return the signals that Docker has sent to a container, at any client's request, as far back as the daemon
+        remembers.
+        """
         wanted = {"container": container, "event": "kill"}
         with _told():
             events = self._api.events(since=1, until=f"{time.time():.9f}", filters=wanted, decode=True)
@@ -147,7 +149,7 @@ class Daemon:
         return frozenset(int(number) for number in sent if number.isdecimal())
 
     def make_command(self, container: str, words: list[str], env: dict[str, str], *, terminal: bool) -> str:
-        """The id of a command that can be started inside a container that runs."""
+        """Create a command inside a running container, and return the command's id. `start_command` starts it."""
         with _told():
             made = self._api.exec_create(
                 container, words, stdin=True, tty=terminal, environment=env, detach_keys=_NO_KEYS
@@ -186,7 +188,7 @@ class Daemon:
             return line, rest
 
     def resize_command(self, command: str, rows: int, columns: int) -> None:
-        """Set the size of its terminal."""
+        """Set the size of a command's terminal."""
         with _told():
             self._api.exec_resize(command, height=rows, width=columns)
 
@@ -204,7 +206,9 @@ class Daemon:
                 return
 
     def output(self, container: str, since: str, *, follow: bool) -> Iterator[bytes]:
-        """Yield its output with times, as Docker frames it, from a moment on ("" is its beginning)."""
+        """Yield a container's output with times, framed by Docker, from the time `since` on ("": from the
+        beginning).
+        """
         url = f"{self._api.base_url}/v{self._api.api_version}/containers/{container}/logs"
         asked = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": since or "0"}
         with _told():
@@ -233,7 +237,7 @@ def patiently(ask: Callable[[], T], *, for_s: float | None = None) -> T:
 
 
 def _message_in(body: bytes) -> str:
-    """Return the message in an error's body."""
+    """Return the message in the body of an error."""
     text = body.decode(errors="replace").strip()
     with suppress(ValueError, AttributeError):
         text = str(json.loads(text[text.index("{") : text.rindex("}") + 1]).get("message"))
@@ -255,7 +259,7 @@ def _told() -> Iterator[None]:
 
 
 def _why(error: BaseException) -> str:
-    """The innermost reason, without the layers of libraries around it."""
+    """Return the innermost reason, without the layers of libraries around it."""
     while error.__context__ is not None:
         error = error.__context__
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -14,7 +14,7 @@ _SHOWN_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a container never began: its exit code, the explanation, and the kind of fault."""
+    """The reason why a container never began: its exit code, the explanation, and the kind of fault."""
 
     code: int
     reason: str

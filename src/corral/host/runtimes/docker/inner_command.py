@@ -67,22 +67,23 @@ class ContainerCommand:
         return str((found.get("Config") or {}).get("Image"))
 
     def run(self) -> int:
-        """The command's exit code."""
+        """Run the command and return its exit code."""
         env = {"TERM": self._term} if self._term else {}
         self._id = self._daemon.make_command(self._container, self._words, env, terminal=self._term is not None)
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGHUP, self._end)
         line, early = self._daemon.start_command(self._id, terminal=self._term is not None)
         if self._term is not None:
-            # Keys are for the terminal that Docker makes inside, those too that were typed before it was there.
+            # Keys are interpreted by the terminal that Docker creates inside, even keys that were typed before it
+            # existed.
             tty.setraw(0, termios.TCSANOW)
             signal.signal(signal.SIGWINCH, lambda *_: self._resize())
             self._resize()
         self._pass_on(line, early)
         ended = self._daemon.command(self._id)
         if not ended.get("Pid"):
-            # It was never started, and its output only says why. Exit as `docker exec` would, but with the code of a
-            # shell.
+            # The command was never started, and its output is only the reason. Exit like `docker exec`, but with the
+            # exit code of a shell.
             return explained(self._first.decode(errors="replace"), "", self._words[0]).code
         return int(ended.get("ExitCode") or 0)
 
@@ -135,8 +136,8 @@ class ContainerCommand:
             Daemon().resize_command(self._id, size.lines, size.columns)
 
     def _end(self, number: int, frame: Any) -> NoReturn:
-        """End the command, whose caller is gone: SIGTERM and SIGHUP to it and all below it, SIGKILL two seconds
-        later.
+        """End the command, whose caller is gone: SIGTERM and SIGHUP to it and its descendants, two seconds later
+        SIGKILL.
         """
         pid = int(Daemon().command(self._id).get("Pid") or 0)
         with suppress(ProcessLookupError):

@@ -21,10 +21,10 @@ from corral.host.runtimes.docker.as_user import answer_of, opened_as
 from corral.host.runtimes.docker.records import HostUser
 
 STAGE = "/run/corral-volumes"
-"""Here, in a directory for each container, until it has begun."""
+"""The directory with the staged volumes. It has a directory for each container until the container has begun."""
 
 _MOUNTED_S = 10.0
-"""The time limit for each volume, and for all work on them together."""
+"""The time limit for each volume, and for the work on all volumes of a container together."""
 
 _CLONE_NEWNS = 0x20000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
@@ -73,7 +73,7 @@ def wanted_of(mounts: Sequence[dict[str, Any]], others: Sequence[str], workdir: 
 
 
 def _innermost(place: str, targets: Sequence[str]) -> str | None:
-    """Which of these the place is below, and not the same."""
+    """Return the innermost of `targets` that the place is below; None if it is below none."""
     return max((target for target in targets if target != place and is_below(place, [target])), key=len, default=None)
 
 

@@ -46,7 +46,7 @@ def get_image(daemon: Daemon, orders: RunnerOrders, tell: Tell) -> None:
     if orders.pull != "always" and daemon.has_image(image):
         return
     if orders.pull == "never":
-        raise ImageMissing(f"image {image} is not on this host, and --pull never keeps it from being fetched")
+        raise ImageMissing(f'image {image} is not on this host, and is not fetched because of "--pull never"')
     credentials = credentials_for(image, orders)
     until = time.monotonic() + TRY_S
     tell(f"image {image} is being pulled")
@@ -131,7 +131,7 @@ def home_of(uid: int) -> Path:
 
 
 def _read_as(who: HostUser) -> bytes | None:
-    """The user's file, as the user may read it."""
+    """Return the contents of the user's file, read with the user's rights."""
     try:
         path = home_of(who.uid) / ".docker" / "config.json"
     except KeyError:

@@ -33,7 +33,7 @@ _CODE_LIMIT = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class HostUser:
-    """The user that runs a job: numbers of its user and groups on this host."""
+    """The user that runs a job: the numbers of the user and of its groups on this host."""
 
     uid: int
     gid: int
@@ -42,7 +42,7 @@ class HostUser:
 
 @dataclass(frozen=True, slots=True)
 class OrderedDevice:
-    """A GPU: its vendor, its UUID, and its device files if its vendor names them."""
+    """A GPU for a container: its vendor, its UUID, and its device files if its vendor names them."""
 
     vendor: str
     uuid: str
@@ -114,7 +114,7 @@ class RunnerState:
 
 
 class ContainerRecords:
-    """The two files. Reading raises OSError if the machine is in trouble."""
+    """The two files of one launch's container. Reading raises OSError if the machine fails."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -82,14 +82,15 @@ class Runner:
         return state.exit_code
 
     def pass_on(self, signum: int) -> None:
-        """Have the container get a signal. SIGTERM is followed by SIGKILL after the grace, which Docker sees to."""
+        """Send a signal to the container. SIGTERM asks Docker to stop it: SIGKILL follows after the grace period."""
         self._relayed.add(signum)
         with self._beginning:
             if signum == signal.SIGTERM and not self._may_run:
                 os._exit(128 + signum)
             if signum == signal.SIGTERM and not self._to_stop:
                 self._to_stop = True
-                # Recorded before the container gets the signal: from now on no exit code counts as an end by itself.
+                # This is recorded before the container gets the signal. From then on no exit code counts as an end by
+                # itself.
                 self._tell_state(RunnerState(main=self._main, stopped=True))
         try:
             daemon = Daemon()
@@ -104,11 +105,11 @@ class Runner:
     # Beginning
 
     def _begin(self) -> str:
-        """The id of the container, which has begun. Raises NotBegun."""
+        """Return the id of the container once it has begun. Raises NotBegun."""
         try:
             return self._begun()
         finally:
-            # A container has its mounts of its own, once it has begun.
+            # A container that has begun has its own mounts, so the staged ones can be removed.
             release(self._orders.name, process())
 
     def _begun(self) -> str:
@@ -126,7 +127,7 @@ class Runner:
             words = f"the Docker daemon does not answer: {error}"
             raise NotBegun(FAILED, words, Fault.NODE, surely=False) from None
         if self._to_stop:
-            # The order to end came during the start, when there was nothing to stop yet.
+            # The order to stop came during the start, when there was no container to stop yet.
             self.pass_on(signal.SIGTERM)
         return container
 
@@ -185,7 +186,7 @@ class Runner:
     # Going on
 
     def _follow(self, container: str) -> dict[str, Any]:
-        """Copy its output until it has ended; the state in which Docker then has it."""
+        """Copy the container's output until it has ended. Return Docker's last state of the container."""
         while True:
             try:
                 self._write(container, follow=True)
@@ -199,16 +200,16 @@ class Runner:
             state = self._state(container)
             if state["Status"] in ("exited", "dead", "gone"):
                 break
-            # The daemon could not read on in its files: it is not asked without a pause.
+            # The daemon could not read on in its log files, so it is not asked again without a pause.
             time.sleep(_LOOK_S)
         if state["Status"] != "gone" and not self._to_stop:
-            # At once, as the daemon may be about to go away, and remembers no signal in its next life.
+            # This is asked at once: the daemon may be about to restart, and then forgets the signals.
             self._by_others = self._ended_by_others(container)
         if state["Status"] != "gone":
-            # A stream that was broken off may have left something out.
+            # The followed stream may have broken off before the end of the output.
             patiently(lambda: self._write(container, follow=False))
         if self._was_killed_by_others(state):
-            # Docker hears apart, and later than of its end, that memory ran out.
+            # Docker learns that memory ran out separately from the end, and later.
             time.sleep(_OUT_OF_MEMORY_TOLD_S)
             state = self._state(container)
         return state
@@ -231,13 +232,13 @@ class Runner:
             self._lose_sight(str(error))
             raise
         if found is not None and found["State"]["Running"] and self._was_out_of_sight:
-            # The daemon was away, and has kept it.
+            # The daemon is back, and its container still runs.
             self._was_out_of_sight = False
             self._tell_state(RunnerState(main=self._main, stopped=self._to_stop))
         return found
 
     def _lose_sight(self, why: str) -> None:
-        """Report once that the daemon does not answer: the state of the container is then unknown."""
+        """Record once that the daemon does not answer. The state of the container is unknown meanwhile."""
         if not self._was_out_of_sight:
             self._was_out_of_sight = True
             words = f"the Docker daemon does not answer ({why}), so the state of the container is unknown"
@@ -259,11 +260,11 @@ class Runner:
         return RunnerState(ended=True, main=self._main, reason=reason, exit_code=code, stopped=self._to_stop)
 
     def _ended_by_others(self, container: str) -> str | None:
-        """Return what else ended the container, a sentence without its full stop, or None."""
+        """Return a sentence, without its full stop, on what else ended the container; None if nothing did."""
         sent: frozenset[int] = frozenset()
         try:
             sent = (self._daemon.signals_sent(container) & _ENDING) - self._relayed
-            # A cut-off answer looks like a short one. Then the daemon is going away, and this call fails.
+            # A cut-off list looks like a short list. If the daemon is going away, this call fails.
             self._daemon.inspect(container)
         except DaemonUnreachable:
             self._was_out_of_sight = True
@@ -293,12 +294,12 @@ class Runner:
         if state.get("OOMKilled") and code:
             return f"the kernel killed a process of it for memory (OOMKilled){limit}"
         if limit and code == 128 + signal.SIGKILL and not self._to_stop and not state.get("Error"):
-            # Docker learns of the kernel's reason apart from the end, which may come first.
+            # Docker learns the kernel's reason separately from the end, and possibly later.
             return f"it was killed, perhaps for memory{limit}"
         return str(state.get("Error") or "")
 
     def _tell_state(self, state: RunnerState) -> None:
-        # With a full disk the server learns of it later, but still gets the exit code.
+        # If the disk is full, the server learns this state later, but it still gets the exit code.
         with self._telling:
             if self._ended:
                 return
@@ -328,7 +329,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _relay(runner: Runner) -> NoReturn:
-    """Pass on the signals that come, each on a thread: to stop takes as long as the container takes."""
+    """Pass on incoming signals, each on a thread of its own: a stop takes as long as the container takes."""
     while True:
         signum = signal.sigwait(_RELAYED)
         threading.Thread(target=runner.pass_on, args=(signum,), daemon=True).start()

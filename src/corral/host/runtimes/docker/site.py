@@ -10,7 +10,7 @@ from corral.core.model.jobs.job import Request
 from corral.core.model.placing.placement_rules import Toleration
 
 _APART = (None, "default", "bridge", "none")
-"""Docker's own networks, on which a container has no address that other hosts, or MASTER_ADDR, lead to."""
+"""Docker's own networks. On them, a container has no address that other hosts, or MASTER_ADDR, can reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +33,24 @@ class DockerSite:
 
     @property
     def every_job(self) -> bool:
-        """Hosts run processes, too."""
+        """False: hosts also run jobs as processes."""
         return False
 
     @property
     def parts(self) -> bool:
-        """Docker shows a container the whole device, and hosts share it."""
+        """True: a container can share a whole device with other jobs of its host."""
         return True
 
     @property
     def reach_daemons(self) -> bool:
-        """The daemon of MPS is the host's: its clients must see its directory, and its processes."""
+        """False: the MPS daemon is the host's, and its clients would need the host's directory and processes."""
         return False
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
-        """Return the container of a request, checked.
+        """Return the requested container, after a check.
 
-        Raises Refused for options of Kubernetes and for a gang without a network, and Forbidden.
+        Raises Refused for a missing image, for options of Kubernetes and for a gang without a network. Raises Forbidden
+        for what the site does not allow.
         """
         container = asked or Container()
         if (absence := self.no_docker()) is not None:
@@ -97,7 +98,7 @@ class DockerSite:
         )
 
     def check_path(self, path: str) -> None:
-        """Raises Forbidden for a path of the host that jobs may not see."""
+        """Raise Forbidden for a path of the host that jobs may not see."""
         if not is_below(path, self.host_paths):
             paths = f"allowed are {', '.join(self.host_paths)}" if self.host_paths else "it allows none"
             raise Forbidden(
@@ -107,5 +108,5 @@ class DockerSite:
             )
 
     def tolerations(self, container: Container, request: Request) -> tuple[Toleration, ...]:
-        """None: hosts have no taints."""
+        """Return (): hosts have no taints."""
         return ()

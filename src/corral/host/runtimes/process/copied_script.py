@@ -14,7 +14,9 @@ from corral.core.model.jobs.script_copy import STANDARD_INPUT, interpreter_of, p
 
 _SHELLS = re.compile(r"bash|sh|dash|ash|ksh|mksh")
 _SHELL_OPTIONS = re.compile(r"(-[abefhlpuBCEHPT]+|-[abefhlpuBCEHPT]*o [a-wyz]\w+|--(login|posix|norc|noprofile))*")
-"""Options that mean the same with -c. Not -x and -v, which would print how the copy is read."""
+"""Options of a shell that mean the same with -c. Without -x and -v, which would print the command that reads
+the copy.
+"""
 
 _PYTHONS = re.compile(r"(python|pypy)[\d.]*")
 _PYTHON_OPTIONS = re.compile(r"(-[bBdEIOPqRsSuv]+|-[WX] ?[\w.=:]+)*")
@@ -73,5 +75,5 @@ def _name_and_options(interpreter: Sequence[str]) -> tuple[str, str]:
     if words and posixpath.basename(words[0]) == "env":
         words = words[2:] if words[1:2] == ["-S"] else words[1:]
     name, options = (posixpath.basename(words[0]), words[1:]) if words else ("", [])
-    # An option's argument stays behind its space.
+    # The argument of an option keeps the space before it.
     return name, re.sub(r" (?=-)", "", " ".join(options))

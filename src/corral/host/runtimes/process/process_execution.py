@@ -36,13 +36,14 @@ _FAILED = 125
 
 
 def connect_keeper(directory: str, tell: Callable[[], None], message: bytes, fds: Sequence[int]) -> socket.socket:
-    """Let the supervisor of this launch run the command in the message; `tell` signals it.
+    """Let the supervisor of this launch run the command in the message. `tell` signals the supervisor. Return the
+    connection to the keeper.
 
-    Raises BackendFailed if it does not come for it.
+    Raises BackendFailed if the supervisor does not fetch the command.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         inside = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        # Through the descriptor, for a path may be longer than a socket's.
+        # The path goes through the descriptor, because the full path may be too long for a socket.
         path = f"/proc/self/fd/{inside}/{SOCKET}"
         try:
             with suppress(FileNotFoundError):
@@ -122,7 +123,7 @@ class ProcessExecution:
                 except BlockingIOError:
                     pass
                 except OSError:
-                    # No process has it open for reading any more.
+                    # No process has the input open for reading any more.
                     self._close_input()
             if end and self._taken == offset + len(data) and not self._is_terminal:
                 self._close_input()
@@ -162,7 +163,7 @@ class ProcessExecution:
         def pipe() -> tuple[int, int]:
             reader, writer = os.pipe()
             if owner is not None:
-                # A program that opens /dev/stdin or /dev/stderr opens the file anew, which only its owner may.
+                # A program that opens /dev/stdin or /dev/stderr opens the pipe anew. Only the pipe's owner may do that.
                 os.fchown(reader, *owner)
                 os.fchown(writer, *owner)
             with suppress(OSError):
@@ -185,7 +186,7 @@ class ProcessExecution:
             os.set_blocking(fd, False)
 
     def _hear(self) -> None:
-        """Take in the keeper's messages."""
+        """Process the keeper's messages."""
         while self._end is None:
             try:
                 said = self._keeper.recv(_MESSAGE_BYTES)
@@ -232,19 +233,20 @@ def _end_of(said: bytes) -> InnerOutput | None:
     return InnerOutput(0, exit_code=_KILLED, message="it was ended with its job")
 
 
-# Not in the standard library: input is UTF-8, so that one backspace erases one character.
+# This flag is not in the standard library. It declares the input as UTF-8, so that a backspace erases one character.
 _IUTF8 = 0o40000
 
 
 def _open_terminal(rows: int, columns: int, uid: int) -> tuple[int, int]:
-    """The agent's end, which does not block, and the command's, which its user `uid` (-1: the server's) may open.
+    """Return two ends of a new terminal: the agent's, which does not block, and the command's, which user `uid` (-1:
+    the server's) may open.
 
     Raises OSError if the machine has no (more) terminals.
     """
     ours, programs = os.openpty()
     try:
         os.set_blocking(ours, False)
-        # No other user may write to it, as wall(1) and write(1) do to most terminals.
+        # No other user may write to the terminal, as wall(1) and write(1) do to most terminals.
         os.fchmod(programs, 0o600)
         if uid != -1:
             os.fchown(programs, uid, -1)
@@ -260,5 +262,5 @@ def _open_terminal(rows: int, columns: int, uid: int) -> tuple[int, int]:
 
 
 def resize(terminal: int, rows: int, columns: int) -> None:
-    """Set its size; the programs in its foreground get SIGWINCH."""
+    """Set the size of a terminal. The programs in its foreground get SIGWINCH."""
     termios.tcsetwinsize(terminal, (rows, columns))

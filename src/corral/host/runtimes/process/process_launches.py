@@ -56,7 +56,7 @@ class LaunchState:
 
 
 def _first_time_limit_s(records: LaunchRecords) -> float | None:
-    """The time limit that the launch came with, None if it had none or its record makes no sense."""
+    """Return the time limit that the launch had at its start; None if it had none, or its record is invalid."""
     try:
         return records.read_orders().time_limit_s
     except (OSError, ValueError, TypeError):
@@ -133,7 +133,7 @@ class ProcessLaunches:
             try:
                 self._adopt(launch_id, living.get(launch_id, []))
             except OSError as error:
-                # It is checked again later, and does not hide the others.
+                # The launch is checked again later, and does not keep the others from being taken over.
                 log.warning("the records of launch %s cannot be read yet: %s", launch_id, error)
 
     def _adopt(self, launch_id: str, living: list[LocalProcess]) -> None:
@@ -153,7 +153,7 @@ class ProcessLaunches:
 
     @property
     def means_of_killing(self) -> str:
-        """How the processes of a job are found at its end: "cgroup" or "subreaper"."""
+        """The way in which the processes of a job are found at its end: "cgroup" or "subreaper"."""
         return "cgroup" if self._cgroups.base else "subreaper"
 
     @property
@@ -164,9 +164,10 @@ class ProcessLaunches:
     # Doing
 
     def launch(self, launch: LaunchSpec) -> None:
-        """Hand the launch over; events report its progress. Doing it twice runs the job once.
+        """Request a supervisor for a launch. Events report its progress. A repeated call runs the job only once.
 
-        Raises LaunchError if it cannot be written down or no supervisor can be requested; then nothing was run.
+        Raises LaunchError if the launch cannot be written to disk or no supervisor can be requested; then nothing was
+        run.
         """
         launch_id = launch.launch_id
         records = self._verifier.records(launch_id)
@@ -195,7 +196,7 @@ class ProcessLaunches:
         self._watcher.request(launch_id)
 
     def stop(self, launch_id: str, *, reason: str = "cancelled") -> None:
-        """End the job: SIGTERM to all of it, the grace, SIGKILL. The exit record will have `reason`.
+        """End the job: SIGTERM to all of its processes, after the grace SIGKILL. The exit record will have `reason`.
 
         A launch that is not claimed yet will end, with that reason, before it runs anything. Repeat the call while it
         has not ended: an overdue supervisor is killed together with its job. Raises LaunchError if the request cannot
@@ -225,10 +226,10 @@ class ProcessLaunches:
             raise LaunchError(f"cannot ask launch {launch_id} to stop: {error}") from error
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Let its supervisor end the job after this run time, or now. Repeat the call until it does not raise.
+        """Have the supervisor end the job after this run time, at once if it has passed.
 
-        Does nothing for a launch without a record, and for a launch that has had this limit from the beginning. Raises
-        LaunchError or OSError if it cannot be written down.
+        Repeat the call until it does not raise. Does nothing for a launch without a record, and for a launch that had
+        this limit from the beginning. Raises LaunchError or OSError if the limit cannot be stored.
         """
         records = self._verifier.records(launch_id)
         now_s = records.new_time_limit_s()
@@ -239,11 +240,13 @@ class ProcessLaunches:
                 records.set_time_limit(time_limit_s)
             except FileNotFoundError:
                 return
-        # Signalled again anyway: the writer may have died before it signalled.
+        # The signal is repeated, because the writer of the limit may have died before it signalled.
         self._tell(launch_id)
 
     def _tell(self, launch_id: str) -> None:
-        """Signal its supervisor to look for changes: another time limit, a command to run beside the program."""
+        """Signal the launch's supervisor to look for changes: another time limit, or a command to run beside the
+        program.
+        """
         if not self._watcher.tell_supervisor(launch_id):
             claim = self._verifier.claim(launch_id)
             if claim is not None and claim.holder is not None:
@@ -266,7 +269,7 @@ class ProcessLaunches:
         return ProcessExecution(command, begin, owner)
 
     def _force(self, launch_id: str) -> None:
-        """Kill a supervisor that does not end its job, and the job; leftovers are killed later."""
+        """Kill a supervisor that does not end its job, and then the job. The remaining processes are killed later."""
         claim, alive = self._verifier.supervised_claim(launch_id)
         if claim is None or claim.holder is None or not alive:
             return
@@ -286,7 +289,7 @@ class ProcessLaunches:
             if not records.claim.take(Claim(time.time(), None, message=_RECORD_GONE, ran=True)):
                 found = self._verifier.claim(launch_id)
                 return found is not None and found.declared_lost
-            # Checked only now that no supervisor can claim it any more: one that had claimed it is on the list.
+            # This is checked after the claim was taken: a supervisor that had claimed the launch before is on the list.
             if ran or self._verifier.has_run(launch_id):
                 return False
             lost = Claim(time.time(), None, declared_lost=True, message=message)
@@ -299,7 +302,7 @@ class ProcessLaunches:
         if self.status(launch_id).phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
             raise LaunchError(f"launch {launch_id} still runs and cannot be forgotten; stop it first")
         records = self._verifier.records(launch_id)
-        # Renamed first: a supervisor that is still on its way must find all of it or nothing.
+        # The directory is renamed first: a supervisor that is still starting must find all of it or nothing.
         trash = f"{self._launches}/.{launch_id}"
         try:
             if os.path.lexists(trash):
@@ -321,7 +324,7 @@ class ProcessLaunches:
     # Looking
 
     def list_launches(self) -> list[str]:
-        """The launch ids of every launch that was not forgotten, sorted."""
+        """Return the ids of all launches that were not forgotten, sorted."""
         return self._verifier.list_launches()
 
     def status(self, launch_id: str) -> LaunchState:
@@ -337,7 +340,7 @@ class ProcessLaunches:
         if claim.declared_lost:
             return LaunchState(LaunchPhase.DECLARED_LOST, message=claim.message)
         records = self._verifier.records(launch_id)
-        # In this order: while its supervisor lives, the launch has not ended, whatever the record says.
+        # The order matters: while its supervisor lives, the launch has not ended, whatever the record says.
         exit_ = None if alive or claim.ran else records.read_exit()
         if exit_:
             return self._ended.setdefault(launch_id, _exited(exit_))
@@ -364,7 +367,7 @@ class ProcessLaunches:
         return self.status(launch_id)
 
     def pids(self, launch_id: str) -> list[int]:
-        """The job's processes now, its supervisor not among them."""
+        """Return the pids of the job's processes without its supervisor."""
         claim = self._verifier.claim(launch_id)
         if claim is None or claim.holder is None:
             return []
@@ -373,9 +376,9 @@ class ProcessLaunches:
         return self._verifier.orphan_pids(launch_id)
 
     def main_pids(self, launch_id: str) -> list[int]:
-        """The launched program, and the script that it runs if it only does that; none once it has ended.
+        """Return the launched program, and the script that it only wraps, if it does. Empty once the program has ended.
 
-        Raises OSError, and ValueError or TypeError for a record that makes no sense.
+        Raises OSError, and ValueError or TypeError for an invalid record.
         """
         records = self._verifier.records(launch_id)
         started = records.claim.read_started()
@@ -384,11 +387,13 @@ class ProcessLaunches:
         return main_pids(started.process.pid, wrapped=records.read_orders().wrapped)
 
     def supervisor(self, launch_id: str) -> LocalProcess | None:
-        """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""
+        """Return the process that claimed the launch in this boot, alive or not. It is read from disk until it is
+        known.
+        """
         return self._verifier.supervisor(launch_id)
 
     def cgroup_of(self, launch_id: str) -> str | None:
-        """The job's cgroup as /proc/PID/cgroup names it, None if jobs have none."""
+        """Return the job's cgroup as /proc/PID/cgroup names it, None if jobs have none."""
         return self._cgroups.shown(launch_id)
 
     # Events of the watcher
@@ -398,7 +403,7 @@ class ProcessLaunches:
         return not (ended and self._ended_without_a_word(launch_id))
 
     def _ended_without_a_word(self, launch_id: str) -> bool:
-        """Deal with a supervisor that left no exit record; True if an event will follow from that."""
+        """Handle a supervisor that left no exit record. Return True if another event will follow."""
         if self.status(launch_id).phase is LaunchPhase.EXITED:
             return False
         records = self._verifier.records(launch_id)
@@ -411,8 +416,8 @@ class ProcessLaunches:
             self._on_launch_failed(launch_id, "its supervisor ended before it claimed the launch")
             return False
         if claim.holder is not None and claim.holder.is_alive():
-            # The supervisor that ended came second to the claim. The first may be one that a zygote forked as its last
-            # act.
+            # The supervisor that ended had lost the claim to another one, which a zygote may have forked just before it
+            # died.
             self._watcher.watch(launch_id, claim.holder)
             return False
         return claim.holder is not None and self._leftovers.kill(launch_id)

@@ -73,16 +73,17 @@ class LocalProcess(NamedTuple):
 
 
 def all_pids() -> list[int]:
-    """Every process of the machine."""
+    """Return the pids of all processes of the machine."""
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
 def _children(pid: int) -> list[int]:
-    """The children of every thread of a process."""
+    """Return the children of all threads of a process."""
     tasks = f"/proc/{pid}/task"
     found: list[int] = []
     try:
-        # Two links and one for each thread: cheaper than a listing, and nearly all processes have one thread.
+        # The directory has two links and one per thread. This is cheaper than a listing, and nearly all processes have
+        # one thread.
         tids = os.listdir(tasks) if os.stat(tasks).st_nlink > _LINKS_OF_ONE_THREAD else (pid,)
     except (FileNotFoundError, ProcessLookupError):
         return found
@@ -90,7 +91,7 @@ def _children(pid: int) -> list[int]:
         try:
             found.extend(map(int, read_file(f"{tasks}/{tid}/children").split()))
         except (FileNotFoundError, ProcessLookupError):
-            # A thread that has ended meanwhile hides no other's children.
+            # A thread that has ended meanwhile does not hide the children of other threads.
             continue
     return found
 
@@ -101,7 +102,7 @@ def _kernel_lists_children() -> bool:
 
 
 def _children_by_parent() -> dict[int, list[int]]:
-    """The whole machine's family tree, for kernels without CONFIG_PROC_CHILDREN."""
+    """Return the children of every process by the pid of their parent, for kernels without CONFIG_PROC_CHILDREN."""
     tree: dict[int, list[int]] = {}
     for pid in all_pids():
         fields = _stat_fields(pid)
@@ -140,7 +141,7 @@ def descendants_of(process: LocalProcess) -> list[int]:
 
 
 def carries_mark(pid: int, mark: bytes) -> bool:
-    """Whether the process was started with the environment entry `mark` (NAME=value)."""
+    """Return whether the process was started with the environment entry `mark` (NAME=value)."""
     try:
         # Framed by NULs so that one mark is never found inside a longer one.
         return b"\0" + mark + b"\0" in b"\0" + read_file(f"/proc/{pid}/environ") + b"\0"
@@ -156,13 +157,15 @@ def marked(mark: bytes, uid: int | None = None) -> list[int]:
 
 
 def uid_of(pid: int) -> int | None:
-    """The real user id of a process, None if it does not exist. (Its entry in /proc may be root's all the same.)"""
+    """Return the real user id of a process, None if it does not exist. The owner of its /proc entry may be root
+    instead.
+    """
     uids = _uids(pid)
     return uids[0] if uids else None
 
 
 def uids_of(pid: int) -> set[int]:
-    """All its user ids: real, effective, saved, and that of its files; none if it does not exist."""
+    """Return all user ids of a process: real, effective, saved, and that of its files. Empty if it does not exist."""
     return set(_uids(pid))
 
 

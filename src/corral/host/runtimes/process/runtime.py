@@ -1,4 +1,4 @@
-"""The process runtime as the core knows it: `corral.core.ports.runtime.Runtime` over supervisors on this machine."""
+"""The process runtime: implements `corral.core.ports.runtime.Runtime` with supervisors on this machine."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ class ProcessRuntime:
         self._root = os.geteuid() == 0
 
     def launch(self, launch: Launch) -> None:
-        """Hand the job to a supervisor of its own. Raises BackendFailed if none could be asked."""
+        """Start the supervisor of a launch. Raises BackendFailed if none could be requested."""
         spec, told = launch.job.spec, _checkpoint_signal(launch)
         self._ensure_logs()
         self._ensure_programs()
@@ -110,13 +110,13 @@ class ProcessRuntime:
             raise BackendFailed(f"the programs in {self._home.programs} cannot be made: {error.strerror}") from error
 
     def _with_srun(self, env: Sequence[tuple[str, str]]) -> dict[str, str]:
-        """The environment with Corral's `srun` first on its PATH."""
+        """Return the environment with Corral's `srun` first on its PATH."""
         variables = dict(env)
         variables["PATH"] = f"{self._home.programs}{os.pathsep}{variables.get('PATH') or os.defpath}"
         return variables
 
     def stop(self, launch_id: str) -> None:
-        """SIGTERM to all of the job, the grace, SIGKILL."""
+        """Stop the job: SIGTERM to all of its processes, then after the grace SIGKILL."""
         try:
             self._processes.stop(launch_id)
         except LaunchError as error:
@@ -125,7 +125,7 @@ class ProcessRuntime:
             raise BackendFailed(f"launch {launch_id} cannot be asked to stop: {error.strerror}") from error
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Have the supervisor keep another time limit. Raises BackendFailed if that cannot be written down."""
+        """Have the supervisor enforce another time limit. Raises BackendFailed if the limit cannot be stored."""
         try:
             self._processes.set_time_limit(launch_id, time_limit_s)
         except LaunchError as error:
@@ -141,18 +141,20 @@ class ProcessRuntime:
             raise BackendFailed(f"the records of launch {launch_id} cannot be read: {error.strerror}") from error
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """Take the launch's claim. False if a supervisor had it first; BackendFailed when the disk fails."""
+        """Take the launch's claim. Return False if a supervisor had taken it before. Raises BackendFailed if the disk
+        fails.
+        """
         try:
             return self._processes.declare_lost(launch_id, message="", ran=ran)
         except OSError as error:
             raise BackendFailed(f"the claim of launch {launch_id} cannot be written: {error.strerror}") from error
 
     def launches(self) -> tuple[str, ...]:
-        """Launches of jobs on record that are processes."""
+        """Return the ids of all jobs' launches on record that are processes."""
         return tuple(name for name in self._processes.list_launches() if not name.startswith((NO_JOB, CONTAINER)))
 
     def forget(self, launch_id: str) -> None:
-        """Drop the record of a launch that is over."""
+        """Remove the record of a launch that is over."""
         try:
             self._processes.forget(launch_id)
         except LaunchError as error:
@@ -161,22 +163,23 @@ class ProcessRuntime:
             raise BackendFailed(f"the records of launch {launch_id} cannot be removed: {error.strerror}") from error
 
     def pids(self, launch_id: str) -> frozenset[int]:
-        """The job's processes now; none while the machine does not let its record be read."""
+        """Return the pids of the job's processes; empty while the record cannot be read."""
         try:
             return frozenset(self._processes.pids(launch_id))
         except OSError:
             return frozenset()
 
     def main_pids(self, launch_id: str) -> frozenset[int]:
-        """The process that was launched, and the script below it; none while the machine does not let that be read."""
+        """Return the pids of the launched process and of the script below it; empty while the record cannot be read."""
         try:
             return frozenset(self._processes.main_pids(launch_id))
         except (OSError, ValueError, TypeError):
             return frozenset()
 
     def lineage(self, launch_id: str) -> Lineage:
-        """Return the marks of its processes: descent from the supervisor, which adopts every orphan of its job, and the
-        cgroup.
+        """Return the marks of a launch's processes: their cgroup, and their descent from the supervisor.
+
+        The supervisor adopts every orphan of its job.
         """
         try:
             supervisor = self._processes.supervisor(launch_id)
@@ -200,7 +203,7 @@ class ProcessRuntime:
 
 
 def _wraps_script(launch: Launch) -> bool:
-    """Return whether it is the member that runs a gang's script, as a child of its main process."""
+    """Return whether the launch is the member that runs a gang's script, as a child of its main process."""
     return launch.members > 1 and launch.job.spec.script and launch.rank == 0
 
 

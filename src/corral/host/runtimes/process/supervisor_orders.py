@@ -5,14 +5,14 @@ import signal
 from typing import Any, NamedTuple
 
 NEWS = signal.SIGURG
-"""Signals a supervisor to look for changes: another time limit, or an agent that waits with a command.
+"""The signal that makes a supervisor look for changes: another time limit, or an agent that waits with a command.
 
-A supervisor of a version that does not know it ignores it.
+A supervisor of a version that does not know this signal ignores it.
 """
 
 
 def decode(text: str) -> Any:
-    """The JSON value in the text. Raises ValueError."""
+    """Return the JSON value in the text. Raises ValueError."""
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -81,10 +81,10 @@ class Command(NamedTuple):
 
 
 def encode(orders: Orders, command: Command) -> str:
-    """Return both, one line each; bytes that are not UTF-8 survive as escaped surrogates."""
+    """Return the two lines. Bytes that are not UTF-8 survive as escaped surrogates."""
     return f"{json.dumps(orders)}\n{json.dumps(command)}\n"
 
 
 def decode_command(text: str) -> Command:
-    """The second line. Raises ValueError or TypeError."""
+    """Return the command in the second line. Raises ValueError or TypeError."""
     return Command(*decode(text.partition("\n")[2]))

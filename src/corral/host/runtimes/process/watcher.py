@@ -28,7 +28,7 @@ _NOTICES_AT_ONCE = 256
 _RESCAN_S = 0.5
 _WAKE_S = 2.0
 _RESTART_LIMIT = 5
-# Far below the socket's capacity, so that neither side ever waits for the other to read.
+# The limit is far below the socket's capacity, so that neither side ever waits for the other to read.
 _IN_FLIGHT_LIMIT = 64
 ANSWER_S = 10.0
 """The time limit of a zygote's answer: normally milliseconds, a new zygote a second or two. A late zygote is
@@ -76,7 +76,7 @@ class Watcher:
         self._closing = False
 
     def start(self) -> None:
-        """Raises LaunchError if the sockets or the zygote cannot be had."""
+        """Start a zygote and the thread. Raises LaunchError if that is impossible."""
         self._epoll = select.epoll()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._notices = self._open_notices()
@@ -112,7 +112,7 @@ class Watcher:
         self._answer_due_at = time.monotonic() + ANSWER_S
 
     def close(self) -> None:
-        """Stop watching, end the zygote; supervisors go on."""
+        """Stop watching, and end the zygote. The supervisors go on."""
         with self._lock:
             if self._closing or self._thread is None:
                 return
@@ -153,7 +153,9 @@ class Watcher:
             self._zygote.request(launch_id)
 
     def watch(self, launch_id: str, supervisor: LocalProcess) -> None:
-        """Watch a supervisor that an earlier server, or a zygote that died, has left; nothing if it is watched."""
+        """Watch a supervisor that an earlier server, or a zygote that died, has left. Does nothing if it is watched
+        already.
+        """
         with self._lock:
             if launch_id in self._pidfds:
                 return
@@ -186,11 +188,11 @@ class Watcher:
             return launch_id in self._pidfds
 
     def end_supervisor(self, launch_id: str) -> bool:
-        """Tell the supervisor to end its job, if it is watched and lives; False if there is none."""
+        """Tell the launch's supervisor to end its job. Return False if no watched supervisor lives."""
         return self._signal(launch_id, signal.SIGTERM)
 
     def tell_supervisor(self, launch_id: str) -> bool:
-        """Signal the supervisor to look for changes, if it is watched and lives; False if there is none."""
+        """Signal the launch's supervisor to look for changes. Return False if no watched supervisor lives."""
         return self._signal(launch_id, NEWS)
 
     def _signal(self, launch_id: str, signum: signal.Signals) -> bool:
@@ -227,11 +229,13 @@ class Watcher:
         try:
             act(*arguments)
         except Exception:
-            # Trouble with one launch must not leave all others unwatched.
+            # A failure with one launch must not leave all others unwatched.
             log.exception("the process runtime met an error and goes on")
 
     def _wake_stopped(self) -> None:
-        """A job may have stopped its supervisor, which then neither keeps its time limit nor takes its output."""
+        """Continue all supervisors. A job may have stopped its supervisor, which then neither enforces the time limit
+        nor reads the output.
+        """
         with self._lock:
             for pidfd in self._supervisors:
                 with contextlib.suppress(ProcessLookupError):
@@ -266,7 +270,9 @@ class Watcher:
                 self._on_notice(self._notices.recv(_NOTICE_BYTES))
 
     def _on_notice(self, notice: bytes) -> None:
-        """A supervisor says that its job runs. Where the server is not root's any of its jobs may say anything."""
+        """Handle a supervisor's notice that its job runs. If the server is not root's, any of its jobs may send such a
+        notice.
+        """
         launch_id = notice.decode(errors="replace")
         if LAUNCH_ID.fullmatch(launch_id):
             self._on_start(launch_id)
@@ -275,8 +281,8 @@ class Watcher:
         with self._lock:
             asked_for = launch_id in self._starting or launch_id in self._pidfds
             self._starting.pop(launch_id, None)
-        # If not, an earlier server requested it, and it took its claim after this server had looked for running
-        # launches.
+        # Otherwise an earlier server requested the supervisor, which took its claim after this server had looked for
+        # running launches.
         if asked_for or self._watch_holder(launch_id):
             self._events.append((launch_id, False))
 
@@ -305,7 +311,7 @@ class Watcher:
                 self._events.append((launch_id, True))
 
     def _is_left(self, launch_id: str) -> bool:
-        """Return whether the claim was taken, and no supervisor lives that could have taken it."""
+        """Return whether the claim was taken and its holder does not live."""
         holder = self._holder(launch_id)
         return not (holder and holder.is_alive()) and self._records(launch_id).claim.is_taken()
 
@@ -397,7 +403,7 @@ def _signal_process(process: LocalProcess, signum: signal.Signals) -> None:
 
 
 def _signal(pidfd: int, signum: signal.Signals) -> bool:
-    """Signal a supervisor, and wake it, for its job may have stopped it; False if it has ended."""
+    """Signal a supervisor, and continue it in case its job has stopped it. Return False if it has ended."""
     try:
         signal.pidfd_send_signal(pidfd, signum)
         signal.pidfd_send_signal(pidfd, signal.SIGCONT)
@@ -407,12 +413,12 @@ def _signal(pidfd: int, signum: signal.Signals) -> bool:
 
 
 def _open_process(process: LocalProcess) -> int | None:
-    """A pidfd of exactly this process, None if it has ended. Raises OSError if no descriptor is left."""
+    """Return a pidfd of exactly this process, None if it has ended. Raises OSError if no descriptor is left."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    # Checked after opening: from here on the descriptor cannot refer to another process.
+    # This is checked after opening: from here on the descriptor cannot refer to another process.
     if process.is_alive():
         return pidfd
     os.close(pidfd)

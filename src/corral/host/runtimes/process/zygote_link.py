@@ -60,7 +60,7 @@ class ZygoteLink:
         return self._socket.fileno()
 
     def request(self, launch_id: str) -> bool:
-        """Request a launch; False if the zygote is gone."""
+        """Request a supervisor for a launch. Return False if the zygote is gone."""
         try:
             self._socket.send(launch_id.encode(), socket.MSG_NOSIGNAL)
         except OSError:
@@ -86,7 +86,7 @@ class ZygoteLink:
         self._process.kill()
 
     def close(self) -> None:
-        """End the zygote and wait for it; one that a job has stopped is killed. No supervisor ends with it."""
+        """End the zygote and wait for its end. A zygote that a job has stopped is killed. Supervisors go on."""
         self._socket.close()
         try:
             self._process.wait(_END_S)

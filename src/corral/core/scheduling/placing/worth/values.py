@@ -158,7 +158,7 @@ class WorthScore:
         return lost
 
     def _known(self, rows: Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """The same as `_computed`, from values kept for every row."""
+        """The result of `_computed`, from values that are kept for every row."""
         columns = self._columns
         changed = columns.changed_rows.since(self._place)
         self._place = columns.changed_rows.place

@@ -36,7 +36,7 @@ EXPORTER_LABELS = ("app.kubernetes.io/name=dcgm-exporter", "app in (dcgm-exporte
 EXPORTER_TAGS = frozenset(
     [("app.kubernetes.io/name", "dcgm-exporter"), ("app", "dcgm-exporter"), ("app", "nvidia-dcgm-exporter")]
 )
-"""The same labels one by one."""
+"""The labels of dcgm-exporter pods, as single pairs."""
 
 EXPORTER_PORT = 9400
 READ_S = 5.0
@@ -76,10 +76,12 @@ class ReadingSources:
     Attributes:
         prometheus_url: a Prometheus that scrapes the exporters, which is asked first.
         exec_nvidia_smi: whether `nvidia-smi` may be run in pods with GPUs, on nodes that no other source knows.
+        window_s: the seconds over which Prometheus takes the mean of each value; 0 is the last value.
     """
 
     prometheus_url: str | None = None
     exec_nvidia_smi: bool = False
+    window_s: int = 0
 
 
 EXPORTERS_ALONE = ReadingSources()
@@ -117,9 +119,11 @@ def read_gpus(
     """
     remarks: list[str] = []
     found: dict[str, tuple[GpuReading, ...]] = {}
+    if sources.window_s and sources.prometheus_url is None:
+        remarks.append("only a Prometheus knows the use of GPUs over time, and none is named: their use now counts")
     if sources.prometheus_url is not None:
         try:
-            found = _from_prometheus(sources.prometheus_url, hostnames, timeout_s)
+            found = _from_prometheus(sources.prometheus_url, hostnames, timeout_s, sources.window_s)
         except CorralError as error:
             remarks.append(str(error))
     missing = set(hostnames.values()) - found.keys()
@@ -175,10 +179,14 @@ def _is_of_daemon_set(pod: Mapping[str, Any]) -> bool:
     return found is not None and found.kind == "DaemonSet"
 
 
-def _from_prometheus(url: str, hostnames: Mapping[str, str], timeout_s: float) -> dict[str, tuple[GpuReading, ...]]:
-    # One after the other: for 40,000 GPUs the answer about one field is 10 MB, and several times that in memory.
+def _from_prometheus(
+    url: str, hostnames: Mapping[str, str], timeout_s: float, window_s: int
+) -> dict[str, tuple[GpuReading, ...]]:
+    # The fields are requested one after another: for 40,000 GPUs an answer is 10 MB, and needs several times that in
+    # memory.
+    lookback = f"{_OLDEST_S}s"
     told = readings_of_queries(
-        (field, ask_prometheus(url, {"query": query_of(field), "lookback_delta": f"{_OLDEST_S}s"}, timeout_s))
+        (field, ask_prometheus(url, {"query": query_of(field, window_s), "lookback_delta": lookback}, timeout_s))
         for field in FIELDS
     )
     return {hostnames[name]: gpus for name, gpus in told.items() if name in hostnames}

@@ -26,10 +26,8 @@ FIELDS = (UTILIZATION, USED, FREE, RESERVED, TEMPERATURE, POWER, CLOCK)
 _NODE_LABELS = ("node", "kubernetes_node", "hostname", "Hostname")
 """Labels that name the node: first those that a scrape adds, then those of the exporter."""
 
-_LABELS_READ = (
-    *_NODE_LABELS,
-    *("gpu", "GPU_I_ID", "UUID", "uuid", "exported_namespace", "exported_pod", "namespace", "pod"),
-)
+_GPU_LABELS = (*_NODE_LABELS, *("gpu", "GPU_I_ID", "UUID", "uuid"))
+_LABELS_READ = (*_GPU_LABELS, *("exported_namespace", "exported_pod", "namespace", "pod"))
 
 _LINE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+-?\d+)?\s*")
 _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
@@ -50,9 +48,17 @@ def readings_of_exporter(text: str) -> tuple[GpuReading, ...]:
     return tuple(_readings(_samples_of_exporter(text)).get("", {}).values())
 
 
-def query_of(field: str) -> str:
-    """Return the Prometheus query for one field of all GPUs, without the labels that are not read."""
-    return f"max by ({', '.join(_LABELS_READ)}) ({field})"
+def query_of(field: str, window_s: int = 0) -> str:
+    """Return the Prometheus query for one field of all GPUs, without the labels that are not read.
+
+    With `window_s` it is for the mean of all values in these seconds. They name no pods: a GPU may have had several.
+    """
+    if not window_s:
+        return f"max by ({', '.join(_LABELS_READ)}) ({field})"
+    total, count = (
+        f"sum by ({', '.join(_GPU_LABELS)}) ({of}_over_time({field}[{window_s}s]))" for of in ("sum", "count")
+    )
+    return f"{total} / {count}"
 
 
 def readings_of_queries(answers: Iterable[tuple[str, Any]]) -> dict[str, tuple[GpuReading, ...]]:
@@ -145,12 +151,14 @@ def _unescaped(value: str) -> str:
 
 
 def _node_of(labels: Labels) -> str:
-    """The node as a scrape's own labels say it, then as the exporter does."""
+    """Return the name of the node: by the labels that a scrape adds, else by the exporter's own; "" if there is
+    none.
+    """
     return next((labels[key] for key in _NODE_LABELS if labels.get(key)), "")
 
 
 def _readings(samples: Iterable[_Sample]) -> dict[str, dict[int, GpuReading]]:
-    """Readings by node and index. A slice is a part of a GPU: left out."""
+    """Return the readings by node and index. Slices are left out, because a slice is only a part of a GPU."""
     values: dict[str, dict[int, dict[str, float | None]]] = {}
     uuids: dict[tuple[str, int], str | None] = {}
     pods: dict[tuple[str, int], set[PodName | None]] = {}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from corral.engines.kubernetes.inventory.occupants import PodName
 
 MOST_GPUS = 1024
-"""A node with more is nonsense."""
+"""The most GPUs of a node. A higher index is considered invalid."""
 
 _BLANK = (1 << 31) - 16
-"""DCGM's blank values (no value, not found, not supported, not permitted) are from here on."""
+"""The least of DCGM's blank values (no value, not found, not supported, not permitted)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,26 +61,26 @@ def _is_delegated(directory: str) -> bool:
 
 
 def make_base(name: str, root: str = "") -> str | None:
-    """A cgroup `name` to keep jobs in. None if there can be none."""
+    """Return the path of a new or existing cgroup `name` for the cgroups of jobs; None if this machine allows none."""
     for parent in places(root=root):
         base = f"{parent}/{name}"
         try:
             os.makedirs(base, exist_ok=True)
         except OSError:
             continue
-        # Moving a process in needs the right to write the lowest group that holds both places.
+        # Moving a process requires write permission for the lowest group that contains both places.
         if os.access(f"{parent}/cgroup.procs", os.W_OK) and os.path.exists(f"{base}/cgroup.kill"):
             return base
     return None
 
 
 def shown(path: str) -> str:
-    """The cgroup at `path` as /proc/PID/cgroup names it."""
+    """Return the cgroup at `path` as /proc/PID/cgroup names it."""
     return path.removeprefix(_mount_of("", "") or "")
 
 
 def is_place_of(path: object, base_name: str, name: str, root: str = "") -> bool:
-    """Return whether `path` is the cgroup `name` in a base of that name, anywhere in the hierarchy."""
+    """Return whether `path` is the cgroup `name` in a group `base_name`, anywhere in the hierarchy."""
     mount = _mount_of("", root)
     return (
         isinstance(path, str)
@@ -92,7 +92,7 @@ def is_place_of(path: object, base_name: str, name: str, root: str = "") -> bool
 
 
 def create(path: str) -> None:
-    """Make an empty cgroup, or keep the existing one. Raises OSError."""
+    """Create an empty cgroup. Does nothing if it exists. Raises OSError."""
     try:
         os.mkdir(path)
     except FileExistsError:
@@ -109,7 +109,7 @@ def write(path: str, data: bytes) -> None:
 
 
 def kill(path: str) -> None:
-    """Kill every process inside and below; a cgroup that is not there holds none."""
+    """Kill every process in the cgroup and below it. Does nothing if the cgroup does not exist."""
     try:
         write(f"{path}/cgroup.kill", b"1")
     except OSError:
@@ -117,7 +117,7 @@ def kill(path: str) -> None:
 
 
 def pids(path: str) -> list[int]:
-    """Every process inside and below."""
+    """Return every process in the cgroup and below it."""
     found: list[int] = []
     for directory, _, _ in os.walk(path):
         try:
@@ -129,14 +129,16 @@ def pids(path: str) -> list[int]:
 
 
 def keep(base: str, groups: Collection[str]) -> None:
-    """Remove every group below `base` but these, as far as they are empty: those of launches that are over."""
+    """Remove the empty groups below `base` that are not in `groups`: their launches are over."""
     for entry in os.scandir(base):
         if entry.is_dir(follow_symlinks=False) and entry.name not in groups:
             remove(entry.path)
 
 
 def remove(path: str) -> bool:
-    """Remove the cgroup and those that the job made below it. False while a process is still inside."""
+    """Remove the cgroup, and the cgroups that the job has created below it. Return False while a process is in one of
+    them.
+    """
     try:
         os.rmdir(path)
         return True

@@ -1,6 +1,6 @@
 """A job's limits on the host's CPUs and memory, enforced by the kernel in a cgroup of the job.
 
-If the unified hierarchy has the controller, it is the group by which the job is killed, too. Otherwise it is a group in
+If the unified hierarchy has the controller, the cgroup is that by which the job is killed. Otherwise it is a group in
 the controller's own (v1) hierarchy. If neither is writable, the limits are not enforced.
 """
 
@@ -30,7 +30,7 @@ class CgroupController:
 
 
 _CPU = (CgroupController("cpu", True, "cpu.max"), CgroupController("cpu", False, "cpu.cfs_quota_us"))
-# A job is ended rather than swapped out, and as a whole where the kernel can do that.
+# A job is ended rather than swapped out, and all of it at once if the kernel can do that.
 _MEMORY = (
     CgroupController("memory", True, "memory.max", (("memory.swap.max", "0"), ("memory.oom.group", "1"))),
     CgroupController("memory", False, "memory.limit_in_bytes", (("memory.memsw.limit_in_bytes", "{limit}"),)),
@@ -39,7 +39,7 @@ _MEMORY = (
 
 @dataclass(frozen=True, slots=True)
 class _Keeper:
-    """A controller, and the group that jobs' groups are made in."""
+    """A controller, and the group in which the groups of jobs are created."""
 
     controller: CgroupController
     base: str
@@ -69,7 +69,7 @@ class CgroupLimits:
         return self._memory is not None
 
     def prepare(self, group: str, cpu_milli: int, memory_mib: int) -> list[str]:
-        """Make the groups that a job has to be in to be held to its amounts, 0 being none. Raises OSError."""
+        """Create the groups that limit a job to these amounts (0: no limit), and return their paths. Raises OSError."""
         made: dict[str, None] = {}
         try:
             if cpu_milli and self._cpu:
@@ -89,13 +89,13 @@ class CgroupLimits:
             cgroup.remove(f"{base}/{group}")
 
     def keep(self, groups: Iterable[str]) -> None:
-        """Remove every job's groups but these, as far as they are empty: those of launches that are over."""
+        """Remove the empty groups of jobs that are not in `groups`: their launches are over."""
         kept = set(groups)
         for base in self._bases():
             cgroup.keep(base, kept)
 
     def close(self) -> None:
-        """Remove the groups that jobs' groups were made in; each stays while a job is inside."""
+        """Remove the groups in which the groups of jobs were created. A group stays while a job is inside."""
         for base in self._bases():
             with contextlib.suppress(OSError):
                 os.rmdir(base)

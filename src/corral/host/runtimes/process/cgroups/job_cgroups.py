@@ -49,21 +49,27 @@ class JobCgroups:
         return HostMeans(levels[self.limits.holds_cpus], levels[self.limits.holds_memory])
 
     def prepare(self, launch_id: str, cpu_milli: int, memory_mib: int) -> list[str]:
-        """Make the cgroups that limit a job to its CPUs and memory (0: no limit); their paths. Raises OSError."""
+        """Create the cgroups that limit a job to these CPUs and this memory (0: no limit), and return their paths.
+        Raises OSError.
+        """
         if self.limits is None or not (cpu_milli or memory_mib):
             return []
         return self.limits.prepare(launch_id, cpu_milli, memory_mib)
 
     def path(self, launch_id: str) -> str | None:
-        """The group that a job launched now is killed by."""
+        """Return the path of the cgroup by which a new launch of this id will be killed; None if there are no
+        cgroups.
+        """
         return f"{self.base}/{launch_id}" if self.base else None
 
     def shown(self, launch_id: str) -> str | None:
-        """The same, as /proc/PID/cgroup names it."""
+        """Return the cgroup by which a launch is killed, as /proc/PID/cgroup names it; None if there are no cgroups."""
         return f"{self._shown}/{launch_id}" if self._shown else None
 
     def is_path_of(self, path: object, launch_id: str) -> bool:
-        """Return whether `path` is that group of this launch, even below the place of an earlier server."""
+        """Return whether `path` is the cgroup by which this launch is killed, even below the base of an earlier
+        server.
+        """
         return cgroup.is_place_of(path, self._name, launch_id, self._root)
 
     def remove(self, launch_id: str) -> None:

@@ -25,7 +25,7 @@ from corral.host.runtimes.process.procfs import (
 )
 from corral.pidfd import send_if
 
-# A round only misses processes forked during the round before; the caller repeats if they fork faster.
+# A round can only miss processes that were forked during the round before. The caller repeats if they fork faster.
 _FREEZE_ROUNDS = 10
 _MOST_HANDLES = 1024
 
@@ -45,8 +45,8 @@ class Left(NamedTuple):
 def signal_listed(listed: Iterable[int], list_again: Callable[[], Iterable[int]], *signums: int) -> None:
     """Signal processes that were listed a moment ago.
 
-    By now a number may mean another process, of any user. So each is held by a descriptor, and signalled if its number
-    is then listed again. If no descriptor is left, the second look alone must do.
+    By now a pid may belong to another process, of any user. So each process is held by a descriptor, and signalled if
+    its pid is then listed again. If this process has no descriptor left, the second list must suffice.
     """
     waiting = list(listed)
     most = max(1, min(_MOST_HANDLES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
@@ -64,7 +64,7 @@ def signal_listed(listed: Iterable[int], list_again: Callable[[], Iterable[int]]
 
 
 def _held(pids: Sequence[int]) -> list[tuple[int, int | None]]:
-    """Return those that exist, with a descriptor if one is left."""
+    """Return those of these processes that exist, each with a pidfd, or None if this process has no descriptor left."""
     held: list[tuple[int, int | None]] = []
     for pid in pids:
         try:
@@ -129,7 +129,7 @@ def orphans(left: Left) -> list[LocalProcess]:
     others = left.others() if bearers else frozenset()
     bearers = [pid for pid in bearers if others.isdisjoint(ancestry(pid))]
     ticks = {pid: start_ticks(pid) for pid in _with_bearers(left, bearers)}
-    # Looked for again: a number may belong to another process by the time its start was read.
+    # The marks are read again: a pid may have belonged to another process when its start time was read.
     still = _with_bearers(left, [pid for pid in bearers if carries_mark(pid, mark)])
     return [LocalProcess(pid, start, boot_id()) for pid, start in ticks.items() if start is not None and pid in still]
 
@@ -143,7 +143,7 @@ def _with_bearers(left: Left, bearers: Iterable[int]) -> set[int]:
 
 
 def kill_orphans(left: Left, dying: dict[LocalProcess, None]) -> bool:
-    """Kill the processes that a dead supervisor left; False if none is left.
+    """Kill the processes that a dead supervisor left. Return False if none is left.
 
     `dying` is the caller's, empty at first and passed again each time. A process that is being killed loses its mark
     with its memory, before it has released its open devices.

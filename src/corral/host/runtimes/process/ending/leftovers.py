@@ -20,7 +20,7 @@ _RETRY_LIMIT_S = 1.0
 class LeftoverKiller:
     """Kills the orphans of launches, on a thread for each. Safe from any thread.
 
-    `end_supervisor(launch_id)` asks a supervisor that lives after all to end its job, and returns whether there is one.
+    If a supervisor lives after all, `end_supervisor(launch_id)` asks it to end its job and returns True.
     `on_gone(launch_id)` is called once nothing of a launch is left.
     """
 
@@ -42,11 +42,13 @@ class LeftoverKiller:
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """Leave the rest to the next server."""
+        """Stop. The next server kills the remaining processes."""
         self._closed.set()
 
     def kill(self, launch_id: str) -> bool:
-        """Kill the processes that a dead supervisor left; True until that is done. Call it again to find out."""
+        """Start to kill the processes that a dead supervisor left. Return True until none is left: call it again to
+        find out.
+        """
         with self._lock:
             if launch_id in self._gone:
                 return False
@@ -59,7 +61,9 @@ class LeftoverKiller:
 
     @contextlib.contextmanager
     def held_off(self, launch_id: str) -> Iterator[None]:
-        """Begin to kill nothing of this launch meanwhile, as while it is decided whether it ever ran."""
+        """A context in which `kill` does not start for this launch, for example while it is decided whether the launch
+        ever ran.
+        """
         with self._lock:
             self._held_off.add(launch_id)
         try:
@@ -69,7 +73,7 @@ class LeftoverKiller:
                 self._held_off.discard(launch_id)
 
     def forget(self, launch_id: str) -> None:
-        """The launch's record is removed."""
+        """Forget a launch whose record is removed."""
         with self._lock:
             self._gone.discard(launch_id)
 
@@ -88,9 +92,9 @@ class LeftoverKiller:
             self._on_gone(launch_id)
 
     def _is_gone(self, launch_id: str, left: Left, dying: dict[LocalProcess, None]) -> bool:
-        """Kill all of the launch. True if nothing is left and its cgroups are removed.
+        """Kill all processes of the launch. Return True if none is left and its cgroups are removed.
 
-        Processes that cannot be searched for now, as when this process has no descriptors left, may still exist.
+        If the processes cannot be searched for now, for example without free descriptors, they may still exist.
         """
         try:
             if (

@@ -15,7 +15,7 @@ def remove_tree(path: str) -> None:
         os.unlink(path)
         return
     except PermissionError:
-        # Its owner took the right from itself; a link would have been no directory.
+        # The owner has removed its own permission. A link would not have been opened as a directory.
         os.chmod(path, 0o700)
         fd = os.open(path, _DIRECTORY)
     try:
@@ -37,7 +37,7 @@ def _empty(fd: int) -> None:
         try:
             for deeper in _remove_files(below):
                 moved += 1
-                # Moving a directory needs the right to write to it.
+                # Moving a directory requires write permission for it.
                 os.close(_opened(below, deeper))
                 os.rename(deeper, f".{moved}", src_dir_fd=below, dst_dir_fd=fd)
                 within.append(f".{moved}")
@@ -47,11 +47,11 @@ def _empty(fd: int) -> None:
 
 
 def _remove_files(fd: int) -> list[str]:
-    """Remove all files; return the names of the directories."""
+    """Remove all files, and return the names of the directories."""
     directories = []
     for name in os.listdir(fd):
         try:
-            # Most have none: to ask first would take as long as the removal.
+            # Most entries are no directories: a check first would take as long as the removal.
             os.unlink(name, dir_fd=fd)
         except (IsADirectoryError, PermissionError):
             if not stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
@@ -61,7 +61,7 @@ def _remove_files(fd: int) -> list[str]:
 
 
 def _opened(above: int, name: str) -> int:
-    """A directory that can be listed, emptied and moved."""
+    """Return a descriptor of a directory that can be listed, emptied and moved."""
     try:
         fd = os.open(name, _DIRECTORY, dir_fd=above)
     except PermissionError:

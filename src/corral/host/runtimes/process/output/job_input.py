@@ -1,9 +1,9 @@
 """Input for a running program, and the size of its terminal, sent from outside.
 
 A supervisor receives datagrams at a socket in the directory of its launch, which no other user can enter. It passes as
-much to the program as that takes at once and keeps nothing. It answers with the number of bytes that the program has
-got so far. So a question may get lost or be repeated; the sender keeps bytes that were not taken. The other side is
-`native/streams.c`.
+much to the program as the program accepts at once, and stores nothing. It answers with the number of bytes that the
+program has got so far. So a question may get lost or be repeated; the sender keeps bytes that were not taken. The other
+side is `native/streams.c`.
 """
 
 import base64
@@ -26,7 +26,7 @@ _OPEN, _CLOSED = b"o", b"c"
 
 
 def portion_of(data: str, offset: int) -> bytes:
-    """The bytes of a portion that came as base64. Raises Refused."""
+    """Return the bytes of a piece of input that was sent as base64. Raises Refused."""
     try:
         portion = base64.b64decode(data, validate=True)
     except binascii.Error:
@@ -37,18 +37,20 @@ def portion_of(data: str, offset: int) -> bytes:
 
 
 def check_size(size: TerminalSize) -> None:
-    """Raises Refused for a size that no terminal has."""
+    """Raise Refused for a size that no terminal has."""
     if not (0 < size.rows <= MOST_CELLS and 0 < size.columns <= MOST_CELLS):
         raise Refused(f"{size.rows} rows and {size.columns} columns are no size of a terminal", field="size")
 
 
 def write_request(offset: int, data: bytes, *, end: bool) -> bytes:
-    """Give the program these bytes, the first of which has the number `offset`; with `end` they are the last."""
+    """Return the request to pass these bytes to the program, from byte `offset` on. With `end` they are the
+    last bytes.
+    """
     return (_WRITE_LAST if end else _WRITE) + offset.to_bytes(8, "big") + data
 
 
 def resize_request(rows: int, columns: int) -> bytes:
-    """Set the size of the terminal."""
+    """Return the request to set the size of the terminal."""
     return _RESIZE + rows.to_bytes(4, "big") + columns.to_bytes(4, "big")
 
 

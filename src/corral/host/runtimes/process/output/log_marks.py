@@ -9,7 +9,7 @@ import os
 from corral.host.runtimes.process.records.whole_files import open_regular
 
 _MOST = 2048
-"""The most marks; the supervisor, which writes the file (`native/log.c`), keeps it below this."""
+"""The most marks. The supervisor, which writes the file (`native/log.c`), keeps their number below this."""
 
 _WIDTH = len("1700000000.123 000000000000000\n")
 _LATEST, _LARGEST = 1e10, 10**15
@@ -29,7 +29,7 @@ def mark_end(log_path: str, at: float, size: int) -> None:
     except OSError:
         return
     try:
-        # Rounded up: text written a moment later must not count as written before.
+        # The time is rounded up: text written a moment later must not count as written before.
         os.write(fd, f"{at + 0.0005:014.3f} {size:015d}\n".encode())
     except OSError:
         return
@@ -38,9 +38,10 @@ def mark_end(log_path: str, at: float, size: int) -> None:
 
 
 def written_since(log_path: str, at: float) -> int | None:
-    """The byte of a log from which on it was written at `at` or later, or a little earlier; None if it has no marks.
+    """Return the byte of a log from which on it was written at `at` or later, or an earlier byte; None if the log has
+    no marks.
 
-    Raises OSError if the machine does not let them be read.
+    Raises OSError if the marks cannot be read.
     """
     try:
         fd = open_regular(marks_path(log_path), os.O_RDONLY)

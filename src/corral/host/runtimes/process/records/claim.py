@@ -92,7 +92,7 @@ class ClaimFile:
         self._path = f"{directory}/claim"
 
     def take(self, claim: Claim) -> bool:
-        """Take the claim of this launch durably; False if it was taken before.
+        """Take the claim of this launch durably. Return False if it was taken before.
 
         The link makes the claim exclusive, and it comes before the flush: one flush then covers the contents and the
         name. A crash of the machine in between may leave an empty claim, which counts as taken.
@@ -114,7 +114,7 @@ class ClaimFile:
             os.unlink(temporary)
 
     def amend(self, claim: Claim) -> None:
-        """Replace the text of a claim of one's own, durably."""
+        """Replace the text of a claim that the caller has taken, durably."""
         temporary = temporary_beside(self._path)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:

@@ -11,7 +11,7 @@ import os
 from corral.host.runtimes.process.records.whole_files import open_regular, temporary_beside, write_new
 
 _LINES_KEPT = 10_000
-"""Far more than can be claimed before the ledger, too, says of the first of them that it runs."""
+"""The number of lines that are kept. The ledger records a running launch long before this many others are claimed."""
 _READ_LIMIT_BYTES = 1024 * 1024
 _NOT_A_LIST = (errno.EINVAL, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.EPERM)
 

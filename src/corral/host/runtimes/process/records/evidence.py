@@ -21,7 +21,7 @@ _GONE = " (deleted)"
 
 
 def supervisors(launches: str) -> dict[str, list[LocalProcess]]:
-    """Every living supervisor of a launch below that directory, by the launch's name."""
+    """Return every living supervisor of a launch below that directory, by the launch's id."""
     holding: dict[LocalProcess, str] = {}
     for pid in all_pids():
         try:
@@ -29,7 +29,7 @@ def supervisors(launches: str) -> dict[str, list[LocalProcess]]:
         except ProcessLookupError:
             continue
         launch = None if process is None else _launch_held(pid, launches)
-        # Only now, so that the identity belongs to the process that was examined.
+        # The identity is read last, so that it belongs to the process that was examined.
         if process is not None and launch is not None and process.is_alive():
             holding[process] = launch
     found: dict[str, list[LocalProcess]] = {}
@@ -47,12 +47,12 @@ def is_another(process: LocalProcess, launches: str, launch: str) -> bool:
     if not process.is_alive():
         return False
     unlike = not _is_ours(process.pid, NAME) or _launch_held(process.pid, launches) not in (None, launch)
-    # A process that ended between the looks counts as none: nothing of it can be read.
+    # A process that has ended meanwhile is not a supervisor of another launch: nothing of it can be read.
     return unlike and process.is_alive()
 
 
 def _is_ours(pid: int, name: bytes) -> bool:
-    """Return whether it has that name, and all its rights are this user's, without a set-uid or set-gid program."""
+    """Return whether the process has that name, and only this user's rights, without a set-uid or set-gid program."""
     try:
         return (
             read_file(f"/proc/{pid}/comm").strip() == name
@@ -64,8 +64,9 @@ def _is_ours(pid: int, name: bytes) -> bool:
 
 
 def _is_of_a_job(process: LocalProcess, known: Set[LocalProcess]) -> bool:
-    """Return whether it descends from a supervisor as a job's processes do: without a zygote in between, as of a server
-    in a job.
+    """Return whether the process descends from a supervisor as a job's processes do.
+
+    A zygote in between is that of a server that runs inside a job: its supervisors do not count.
     """
     for above in ancestry(process.pid)[1:]:
         if above in known:

@@ -35,7 +35,7 @@ from corral.host.runtimes.process.supervisor_orders import Command, Orders, deco
 
 _REASON_LIMIT = 100
 _UID_LIMIT = (1 << 32) - 1
-# Far more than the kernel hands over to a program, escaped as JSON may have to be.
+# The limit is far above the size of any program that the kernel can execute, even with JSON escapes.
 _SPEC_LIMIT_BYTES = 64 * 1024 * 1024
 CLAIMED_LIST = "claims"
 """The name of the list of claimed launches, in the directory above that of the launches."""
@@ -83,7 +83,8 @@ def _checked_orders(data: Any) -> Orders:
 
 
 def _decode_limit(data: Any) -> float:
-    # Bounded like a time: a job that can write here only harms itself, and at worst the server ends it late.
+    # The bound is that of a time: a job that can write this file only harms itself, and the server ends it late at
+    # worst.
     return a_moment(data["time_limit_s"])
 
 
@@ -106,7 +107,7 @@ class LaunchRecords:
         except FileExistsError:
             if stat.S_ISDIR(os.lstat(self.directory).st_mode):
                 return False
-            # It was not made by a launch here, and it blocks the launch.
+            # The entry was not created by a launch here, and it blocks the launch.
             os.unlink(self.directory)
             os.mkdir(self.directory, 0o700)
         except FileNotFoundError:

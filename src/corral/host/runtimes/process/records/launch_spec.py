@@ -80,7 +80,7 @@ class LaunchSpec:
         if not self.argv or not self.argv[0]:
             raise ValueError(f"job {self.job_id} has no command to run: argv needs at least a program")
         if None in (self.uid, self.gid, self.groups) and (self.uid, self.gid, self.groups) != (None, None, None):
-            # If one of them were missing, the job would keep root's.
+            # If one of the three were missing, the job would have root's value.
             raise ValueError(f"job {self.job_id}: uid, gid and groups go together; name all three or none")
         files = (self.output or "", self.error or "", self.input or "")
         for text in (*self.argv, *self.env, *self.env.values(), self.workdir, *files):
@@ -163,7 +163,9 @@ def _as_text(line: str) -> str:
 
 
 def lowered_limits(wanted: Mapping[str, int]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """The soft limits to give for those asked for by name (RLIMIT_*), and a line for each that differs from it."""
+    """Return the soft limits to set for the requested ones by name (RLIMIT_*), and a line for each that is lower than
+    requested or unknown.
+    """
     limits: dict[str, int] = {}
     lines: list[str] = []
     for name, soft in wanted.items():

@@ -16,7 +16,7 @@ def tag_of(home: Path) -> str:
 
 
 def still_running(home: Path) -> dict[str, int]:
-    """A process of each launch of this home of which something runs, by the launch's id."""
+    """Return the pid of one process of each running launch of this home, by the launch's id."""
     found = {name: living[0].pid for name, living in supervisors(str(home.resolve() / "launches")).items()}
     mark = re.compile(rf"(?:^|\0){MARK_NAME}={tag_of(home)}/([^\0]*)\0".encode())
     for pid in all_pids():

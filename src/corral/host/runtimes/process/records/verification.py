@@ -20,7 +20,8 @@ MARK_NAME = "CORRAL_LAUNCH"
 
 
 class LaunchVerifier:
-    """Finds the supervisor of a launch, and the processes that belong to it. For any thread; OSError is the disk's.
+    """Finds the supervisor of a launch, and the processes that belong to it. Safe from any thread. Raises OSError if
+    the disk fails.
 
     `tag` distinguishes the launches of this home from others. `watches` returns whether the supervisor that was forked
     for a launch is known to live.
@@ -42,7 +43,7 @@ class LaunchVerifier:
         return LaunchRecords(f"{self._launches}/{launch_id}")
 
     def list_launches(self) -> list[str]:
-        """The launch ids of every launch that was not forgotten, sorted."""
+        """Return the ids of all launches that were not forgotten, sorted."""
         return sorted(name for name in os.listdir(self._launches) if LAUNCH_ID.fullmatch(name))
 
     def claim(self, launch_id: str) -> Claim | None:
@@ -63,7 +64,7 @@ class LaunchVerifier:
         if self._watches(launch_id):
             return claim, True
         if not claim.holder.is_alive():
-            # Its launch can no longer be determined.
+            # A dead process does not show to which launch it belonged.
             return claim, False
         claim = self._verified(launch_id, claim)
         return claim, claim.holder is not None
@@ -95,7 +96,9 @@ class LaunchVerifier:
         return launch_id in claimed_list.names(self._claimed_list_file) or bool(self.orphan_pids(launch_id))
 
     def supervisor(self, launch_id: str) -> LocalProcess | None:
-        """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""
+        """Return the process that claimed the launch in this boot, alive or not. It is read from disk until it is
+        known.
+        """
         known = self._claimants.get(launch_id)
         if known is None:
             claim = self.claim(launch_id)
@@ -105,7 +108,9 @@ class LaunchVerifier:
         return known
 
     def kill_supervisors(self, launch_id: str) -> bool:
-        """Kill every supervisor of the launch, whatever its claim says, and their jobs; False if there is none."""
+        """Kill every supervisor of the launch, whatever its claim says, and their jobs. Return False if there
+        is none.
+        """
         found = supervisors(self._launches).get(launch_id, [])
         for supervisor in found:
             kill_with_supervisor(supervisor)
@@ -116,7 +121,7 @@ class LaunchVerifier:
         return [process.pid for process in orphans(self.processes_left(launch_id))]
 
     def mark(self, launch_id: str) -> str:
-        """The entry of their environment (NAME=value) by which the launch's processes are known."""
+        """Return the environment entry (NAME=value) that marks the launch's processes."""
         return f"{MARK_NAME}={self._tag}/{launch_id}"
 
     def processes_left(self, launch_id: str) -> Left:
@@ -129,11 +134,12 @@ class LaunchVerifier:
         try:
             orders = self.records(launch_id).read_orders()
         except (OSError, ValueError):
-            # A job of another user than the server's cannot have removed the record: processes that suggest so are not
-            # its own.
+            # The job cannot have removed the record of a server that runs as another user. Processes that suggest so
+            # are not the job's.
             return Left(mark, group, uid, others)
         # Use the recorded cgroup: the server that launched it may have had another place for cgroups.
-        # It must still be this launch's, because its processes are killed, and the job may have written the record.
+        # The recorded cgroup must still be this launch's: its processes are killed, and the job may have written the
+        # record.
         if self._cgroups.is_path_of(orders.cgroup, launch_id):
             group = orders.cgroup
         # Only root's server runs jobs of other users, and only root writes its records.

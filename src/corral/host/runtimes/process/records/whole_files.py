@@ -34,8 +34,8 @@ def temporary_beside(path: str) -> str:
 
 
 def open_regular(path: str, flags: int) -> int:
-    """A descriptor of the file. Raises OSError, also if it is anything but a regular file."""
-    # Without waiting, because the other end of a fifo may never be opened.
+    """Return a descriptor of the file. Raises OSError, also if it is not a regular file."""
+    # The file is opened without waiting, because the other end of a fifo may never be opened.
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
@@ -44,14 +44,17 @@ def open_regular(path: str, flags: int) -> int:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte. Raises OSError: a disk that fills up takes a part without a word, and refuses the next."""
+    """Write every byte. Raises OSError.
+
+    A full disk may accept a part of the bytes without an error, and refuse only the next write.
+    """
     written = os.write(fd, data)
     while written < len(data):
         written += os.write(fd, data[written:])
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Write a file, not flushed."""
+    """Write a new file without flushing it to disk."""
     fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         write_all(fd, data)
@@ -93,7 +96,7 @@ def decode_record(path: str, line: bytes, make: Callable[[Any], T]) -> T:
     try:
         return make(decode(line.decode()))
     except Exception as error:
-        # As `untrusted.guarded` without its line in the log: a record that is just being written is normal.
+        # Unlike `untrusted.guarded`, this writes no line in the log: a record that is just being written is normal.
         raise Unreadable(f"{path} makes no sense") from error
 
 
@@ -105,7 +108,7 @@ def a_moment(value: Any) -> float:
 
 
 def a_count(value: Any, least: int, most: int) -> int:
-    """A whole number of a record. Raises ValueError."""
+    """Return a whole number of a record. Raises ValueError if it is invalid."""
     if type(value) is int and least <= value <= most:
         return value
     raise ValueError("no such number")
@@ -119,7 +122,7 @@ def a_text(value: Any, longest: int) -> str:
 
 
 def a_flag(value: Any) -> bool:
-    """Raises ValueError for anything but true and false."""
+    """Return a boolean of a record. Raises ValueError for other values."""
     if type(value) is bool:
         return value
     raise ValueError("neither true nor false")

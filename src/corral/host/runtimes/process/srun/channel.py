@@ -57,12 +57,12 @@ def send_output(line: socket.socket, rank: int, stream: int, data: bytes) -> Non
 
 
 def heard(payload: bytes) -> tuple[int, int, bytes]:
-    """Rank, stream and data of an OUTPUT frame."""
+    """Return rank, stream and data of an OUTPUT frame."""
     return (*_HEARD.unpack_from(payload), payload[_HEARD.size :])
 
 
 class Frames:
-    """Frames as they come in on a socket that is read when there is something."""
+    """The frames received on a socket that is read when data is available."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line

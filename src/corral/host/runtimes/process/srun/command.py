@@ -1,4 +1,6 @@
-"""`srun`: lays a step out over the members of its job, runs it there, and brings back its output and how it ended."""
+"""`srun`: assigns the tasks of a step to the members of its job, runs them there, and returns their output and exit
+codes.
+"""
 
 import _thread
 import json
@@ -27,11 +29,11 @@ _USAGE = 1
 _LOST = 1
 _KILL_WAIT_S = 30.0
 _LONGEST_LINE = 256 * 1024
-"""A longer line is written in parts, before its end comes."""
+"""The longest line that is buffered. A longer line is written in parts."""
 _TELL_AFTER_S = 10.0
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 _IGNORED = (signal.SIGUSR1, signal.SIGUSR2)
-"""Sent to every process of a job, its tasks included, before it is stopped."""
+"""Signals that srun ignores. Every process of a job, including the tasks, gets them before the job is stopped."""
 _SUPERVISOR = "corral-job\n"
 
 
@@ -110,7 +112,7 @@ class JobStep:
         return {1: first, 2: _Sink(2, True) if output is None else first}
 
     def run(self) -> int:
-        """The exit code: the highest of all tasks."""
+        """Run the step and return the highest exit code of all tasks."""
         self._watch_signals()
         remote = sorted({task.member for task in self._tasks} - {self._own_rank})
         for rank, line in self._reach(remote).items():
@@ -127,7 +129,9 @@ class JobStep:
     # Beginning
 
     def _reach(self, ranks: list[int]) -> dict[int, socket.socket]:
-        """A connection to each of these members, from the process that runs the script. Raises BadUsage."""
+        """Return a connection to each of these members. The process that runs the script provides them. Raises
+        BadUsage.
+        """
         reached: dict[int, socket.socket] = {}
         if not ranks:
             return reached
@@ -145,7 +149,8 @@ class JobStep:
                     continue
                 if not fds:
                     raise BadUsage("the job is ending")
-                # The tasks here must not inherit it: its end shows the member that srun is gone.
+                # The tasks on this member must not inherit the connection: its end shows the other member that srun is
+                # gone.
                 os.set_inheritable(fds[0], False)
                 reached[channel.RANK.unpack(said)[0]] = socket.socket(fileno=fds[0])
         return reached
@@ -177,7 +182,7 @@ class JobStep:
         return task.output, error
 
     def _begin_here(self) -> None:
-        # Output that is shown as it comes needs no copying.
+        # Output that srun shows unchanged is not copied through a pipe.
         piped = tuple(self._options.label or not self._sinks[stream].own for stream in (1, 2))
         own = [task for task in self._tasks if task.member == self._own_rank]
         for number, task in enumerate(own):
@@ -205,7 +210,7 @@ class JobStep:
             self._lose(member)
 
     def _lose(self, member: int) -> None:
-        """The connection to a member has ended: well, if its tasks have."""
+        """Handle the end of the connection to a member. Tasks of the member that still run count as lost."""
         line = self._lines.pop(member)
         self._selector.unregister(line)
         line.close()

@@ -11,7 +11,7 @@ _OF_A_TASK = re.compile(r"(?:^|[^%])(?:%%)*%\d{0,2}[Nnt]")
 _KEPT = ("CORRAL_", "CUDA_", "MASTER_", "SLURM_")
 _NONE = "none"
 _GPU_VARIABLE = "CORRAL_GPU_VARIABLE"
-"""Which variable has the UUIDs of the job's devices, where it is another than CUDA's."""
+"""The name of the variable with the UUIDs of the job's devices, if it is not CUDA's."""
 
 
 class Task(NamedTuple):
@@ -25,7 +25,7 @@ class Task(NamedTuple):
 
 
 def devices_variable(env: Mapping[str, str]) -> str:
-    """The variable that has the UUIDs of a job's devices, with commas."""
+    """Return the name of the variable with the UUIDs of a job's devices, separated by commas."""
     return env.get(_GPU_VARIABLE) or "CUDA_VISIBLE_DEVICES"
 
 
@@ -81,7 +81,7 @@ def lay_out(nodes: list[str], options: Options, env: Mapping[str, str]) -> list[
 
 
 def _chosen(nodes: list[str], options: Options) -> list[int]:
-    """The members that may be used, by their ranks."""
+    """Return the ranks of the members that the options allow. Raises BadUsage."""
     unknown = [name for name in options.nodelist or () if name not in nodes]
     if unknown:
         raise BadUsage(f"--nodelist: {unknown[0]:.100} is no node of this job, which has {', '.join(nodes)}")
@@ -108,7 +108,7 @@ def _counts(members: int, of: int, options: Options, env: Mapping[str, str]) -> 
 
 
 def _file(pattern: str | None, env: Mapping[str, str], place: Mapping[str, int], node: str) -> str | None:
-    """The file that a task writes itself: its name differs from task to task."""
+    """Return the file that a task writes itself: its name differs from task to task. None if srun writes the output."""
     if pattern is None or pattern == "all":
         return None
     if pattern == _NONE:
@@ -117,14 +117,14 @@ def _file(pattern: str | None, env: Mapping[str, str], place: Mapping[str, int],
 
 
 def common_file(pattern: str | None, env: Mapping[str, str]) -> str | None:
-    """The file that srun writes for all tasks; None if each has its own, or none is asked for."""
+    """Return the file that srun writes for all tasks; None if each task has its own, or no file is requested."""
     if pattern is None or pattern in ("all", _NONE) or _OF_A_TASK.search(pattern):
         return None
     return filled(pattern, env, {}, "")
 
 
 def filled(pattern: str, env: Mapping[str, str], place: Mapping[str, int], node: str) -> str:
-    """The path that a pattern as in sbatch(1) comes to; a number after % pads with zeros."""
+    """Return the path of a pattern as in sbatch(1). A number after % pads with zeros."""
     job_id = env.get("CORRAL_JOB_ID", "")
     words = {
         "%": "%",
@@ -142,7 +142,7 @@ def filled(pattern: str, env: Mapping[str, str], place: Mapping[str, int], node:
 
 
 def exported(option: str | None, env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that tasks get of srun's own, by --export: ALL, NONE, names and settings."""
+    """Return those variables of srun that tasks get, by --export: ALL, NONE, names and settings."""
     always = ("PATH", devices_variable(env))
     kept = {name: value for name, value in env.items() if name in always or name.startswith(_KEPT)}
     if option is None:

@@ -27,7 +27,7 @@ _OWN_NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
 _IGNORED = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE, signal.SIGALRM, signal.SIGVTALRM}
 )
-"""Signals that this program ignores: sent to every process of a job, they are meant for its tasks."""
+"""Signals that this program ignores. Every process of a job gets them, and they are meant for the tasks."""
 
 
 def main() -> NoReturn:
@@ -55,14 +55,14 @@ def main() -> NoReturn:
                 break
             _serve_apart(line)
     except (InterruptedError, ConnectionError):
-        # Its steps were told to stop, too, or have lost their srun.
+        # The steps were told to stop too, or their srun is gone.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _wait_for_steps()
     sys.exit(128 + signal.SIGTERM if stopped else 0)
 
 
 def _meet(host: str, port: int, secret: str, rank: int, *, again: bool) -> socket.socket | None:
-    """A connection to rank 0, which may not have begun yet; None if it has ended."""
+    """Return a connection to rank 0, which may not have begun yet. None if rank 0 has ended."""
     pause_s = _FIRST_PAUSE_S
     while True:
         _reap()
@@ -101,7 +101,7 @@ def _wait_for_steps() -> None:
 
 
 def _serve_apart(line: socket.socket) -> None:
-    """Serve the step that comes on this connection in a process of its own."""
+    """Serve the step on this connection in a process of its own."""
     if os.fork() == 0:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         try:
@@ -142,7 +142,7 @@ class _Step:
             self._abandon()
 
     def _abandon(self) -> None:
-        """End the tasks: their srun is gone."""
+        """End the tasks, because their srun is gone."""
         if self._kill_at is None:
             self._begun = True
             self._selector.unregister(self._line)

@@ -37,7 +37,9 @@ def script_program(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def install(directory: Path) -> tuple[Path, ...]:
-    """Make an executable `srun` and `scontrol` in this directory, for any user; their paths. Raises OSError."""
+    """Create an executable `srun` and `scontrol` in this directory, for any user. Return their paths. Raises
+    OSError.
+    """
     directory.mkdir(exist_ok=True)
     directory.chmod(0o755)
     calls = {

@@ -1,4 +1,6 @@
-"""`scontrol show hostnames`, by which scripts for Slurm list the nodes of their job. No more of scontrol is here."""
+"""`scontrol show hostnames`, by which scripts for Slurm list the nodes of their job. Other parts of scontrol are
+missing.
+"""
 
 import os
 import sys

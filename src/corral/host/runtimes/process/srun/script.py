@@ -23,7 +23,7 @@ _HELLO_S = 10.0
 _LISTEN_S = 10.0
 _LISTEN_PAUSE_S = 0.2
 _MOST_STRANGERS = 256
-"""The most connections that have not authenticated yet; of more, the oldest are dropped."""
+"""The most connections that have not authenticated yet. If there are more, the oldest are dropped."""
 _NO_ROOM_PAUSE_S = 0.05
 _REQUEST_BYTES = 65536
 _HANDLED = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
@@ -31,7 +31,7 @@ _PEER = struct.Struct("3i")
 
 
 def main(argv: Sequence[str]) -> NoReturn:
-    """Run the script `argv` to its end, and end as it does."""
+    """Run the script `argv`, and end as the script ends."""
     secret, address = os.environ.pop("CORRAL_SRUN_SECRET"), os.environ.pop("CORRAL_SRUN_ADDRESS")
     for handled in _HANDLED:
         signal.signal(handled, signal.SIG_IGN)
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> NoReturn:
     except OSError as error:
         print(f"corral: cannot run {argv[0]:.400}: {error.strerror}", file=sys.stderr)
         sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN)
-    # After the script has its own limit: each srun and each member that waits takes a descriptor here.
+    # This comes after the script got its own limit: each srun and each waiting member takes a descriptor here.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     introductions.serve(os.pidfd_open(pid))
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> NoReturn:
 
 
 class Introductions:
-    """Members that wait, by rank, and the sruns that want them."""
+    """Connects waiting members, by rank, with the sruns that request them."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
@@ -71,7 +71,7 @@ class Introductions:
         self._strangers: dict[socket.socket, float] = {}
         self._waiting: dict[int, deque[socket.socket]] = {}
         self._wanted: dict[socket.socket, list[int]] = {}
-        # An abstract socket: no path that could be too long, or left behind.
+        # The socket is abstract: it has no path that could be too long or left behind.
         self.name = f"corral-srun-{os.urandom(16).hex()}"
         self._sruns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._sruns.bind(f"\0{self.name}")
@@ -86,14 +86,14 @@ class Introductions:
                 self._members = socket.create_server((host, port), family=family, backlog=256)
                 break
             except OSError:
-                # Since it was chosen, the port may have been taken by an outgoing connection.
+                # An outgoing connection may have taken the port since it was chosen.
                 if time.monotonic() >= until:
                     raise
             time.sleep(_LISTEN_PAUSE_S)
         self._selector.register(self._members, selectors.EVENT_READ, self._on_member)
 
     def serve(self, script: int) -> None:
-        """Bring them together until the process of this descriptor has ended."""
+        """Connect members and sruns until the process of this pidfd has ended."""
         over = False
 
         def ended() -> None:
@@ -163,7 +163,7 @@ class Introductions:
         self._selector.register(line, selectors.EVENT_READ, lambda: self._ask(line))
 
     def _ask(self, line: socket.socket) -> None:
-        """An srun says which members it wants; at its end it wants none any more."""
+        """Read a request of an srun for members. At the end of its connection the srun requests none any more."""
         try:
             said = line.recv(_REQUEST_BYTES)
             wanted = [int(rank) for rank in said.split(b",")] if said else []
@@ -193,7 +193,9 @@ class Introductions:
 
 
 def _accepted(listener: socket.socket) -> socket.socket | None:
-    """The next connection; None if it broke off, or there is no room for it: then it waits, and is tried again."""
+    """Return the next connection. None if it broke off, or if no descriptor is left: it then waits to be accepted
+    later.
+    """
     try:
         return listener.accept()[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""The tasks of a step on this host: started, heard, signalled, and how each of them ended."""
+"""The tasks of a step on this host: starts them, reads their output, signals them, and reports their ends."""
 
 import os
 import selectors
@@ -24,7 +24,7 @@ class TaskSpec(NamedTuple):
 
 
 class TaskEnd(NamedTuple):
-    """The end of a task: its exit code, 128+N on signal N, and why it could not be started, if so."""
+    """The end of a task: its exit code (128+N on signal N), and the reason if it could not be started."""
 
     rank: int
     code: int
@@ -33,9 +33,9 @@ class TaskEnd(NamedTuple):
 
 
 class Tasks:
-    """Some tasks, served by the caller's selector, which has to call the keys' data.
+    """Runs some tasks. The caller's selector serves them: the caller must call the data of ready keys.
 
-    `heard(rank, stream, data)` gets a task's output from a pipe, stream 1 or 2; `ended` gets its end.
+    `heard(rank, stream, data)` gets a task's output from a pipe; stream is 1 or 2. `ended` gets the task's end.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Tasks:
                     opened.append(writer)
                     pipes.append((reader, stream))
                     actions.append((os.POSIX_SPAWN_DUP2, writer, stream))
-            # The search for the program uses this process's own PATH.
+            # posix_spawnp looks the program up on this process's own PATH.
             os.environ["PATH"] = spec.env.get("PATH", os.defpath)
             pid = os.posix_spawnp(
                 spec.argv[0],
@@ -116,7 +116,7 @@ class Tasks:
                 continue
 
     def _hear(self, rank: int, reader: int, stream: int) -> bool:
-        """Read available output; False if there is none, now or any more."""
+        """Read available output. Return False if there is none now, or no more at all."""
         try:
             data = os.read(reader, _READ_BYTES)
         except BlockingIOError:
@@ -136,7 +136,7 @@ class Tasks:
         _, status = os.waitpid(self._pids.pop(rank), 0)
         self._selector.unregister(handle)
         os.close(handle)
-        # Its descendants may have the pipes open for ever; the task's own output is in them now.
+        # Descendants may keep the pipes open for ever. The task's own output is in the pipes by now.
         for reader, stream in tuple(self._pipes[rank]):
             while self._hear(rank, reader, stream):
                 pass

@@ -23,7 +23,7 @@ ALONE_AFTER_S = 2.0
 
 
 class RecentUsers:
-    """When a user other than a given one sent the last request. It keeps the last two users."""
+    """Finds out when another user sent the last request. It stores the last requests of the last two users."""
 
     def __init__(self) -> None:
         self._last = (SERVER, -math.inf)
@@ -36,7 +36,7 @@ class RecentUsers:
         self._last = (user, at_s)
 
     def other_asked_at_s(self, user: str) -> float:
-        """When another user sent the last request; minus infinity if none did."""
+        """Return when another user sent the last request (the event loop's seconds); minus infinity if none did."""
         return (self._before if self._last[0] == user else self._last)[1]
 
 
@@ -50,7 +50,7 @@ def answer_for(user: str) -> None:
 
 
 class UserTurns:
-    """At most `at_once` turns at a time, and `of_a_user` of them for each user. For one event loop.
+    """Gives turns to users: at most `at_once` at a time, and `of_a_user` for each user. For one event loop.
 
     With `rests`, a user gets a long turn back only some time after its end, if other users send requests, too. So a
     user who takes one long turn after another leaves the server to the others for as long in between.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.api.requests.request_limits import SHORT_S, RecentUsers, UserTurns, answer_for, whose_request
+from corral.api.requests.request_turns import SHORT_S, RecentUsers, UserTurns, answer_for, whose_request
 from tests.api.world import Served
 
 USERS = st.sampled_from(["ann", "bob", "eve"])

@@ -10,6 +10,8 @@ from typing import Any
 PARALLEL, QUANT = "parallel", "quant"
 _PREFIX = {PARALLEL: "__parallel__", QUANT: "__quant__"}
 _NAME = "preset"
+PARALLEL_PRESET = _PREFIX[PARALLEL] + _NAME
+"""The parameter of a grid that names a preset of parallelism."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Preset:
 @cache
 def presets() -> tuple[Preset, ...]:
     """Return all presets."""
-    data = tomllib.loads(files("corral.features.tuner.model").joinpath("presets.toml").read_text())
+    data = tomllib.loads(files("corral.core.model.serving").joinpath("presets.toml").read_text())
     return tuple(
         Preset(group, name, fields.pop("description"), fields)
         for group, named in data.items()
