@@ -186,7 +186,7 @@ def test_the_version_can_be_asked_for_in_each_usual_way(tmp_path: Path) -> None:
         (["run", "--gpus", "-1", "true"], "not above zero"),
         (["run", "--gpus", "many", "true"], "--gpus"),
         (["run"], "COMMAND"),
-        (["run", "--env", "X", "true"], "NAME=VALUE"),
+        (["run", "--env", "=X", "true"], "NAME=VALUE"),
         (["run", "--time", "90", "true"], "such as 90s"),
         (["submit", "no-such-script.sh"], "no script no-such-script.sh"),
         (["submit", "--array", "9-1", "--", "true"], "--array"),

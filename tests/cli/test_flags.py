@@ -34,10 +34,18 @@ def test_a_mistake_in_words_names_where_they_stand(words: list[str]) -> None:
         parse_words(DeviceFlags, words, "here")
 
 
-@pytest.mark.parametrize("given", ["A", "=b", ""])
-def test_a_variable_has_a_name_and_a_value(given: str) -> None:
+@pytest.mark.parametrize("given", ["=b", ""])
+def test_a_variable_has_a_name(given: str) -> None:
     with pytest.raises(Refused, match="NAME=VALUE"):
         options_of(JobFlags(env=[given]), NOWHERE)
+
+
+def test_a_variable_without_a_value_has_that_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A", "of the shell")
+    assert options_of(JobFlags(env=["A", "B="]), NOWHERE) == {"env": {"A": "of the shell", "B": ""}}
+    monkeypatch.delenv("A")
+    with pytest.raises(Refused, match="--env: A is not set here"):
+        options_of(JobFlags(env=["A"]), NOWHERE)
 
 
 def test_a_gpu_named_by_its_uuid_needs_no_server() -> None:

@@ -11,6 +11,7 @@ from corral.config.docker import DockerSettings
 from corral.config.kubernetes import KubernetesSettings
 from corral.config.mistakes import MOST_TOLD, Mistakes
 from corral.config.settings import SECTIONS
+from corral.config.tuner import TunerSettings
 from corral.core.model.devices.device import VirtualLayer
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import Refused
@@ -375,9 +376,26 @@ def test_what_jobs_in_docker_may_ask_for_is_a_group_of_its_own(path: Path) -> No
     assert "docker.max_processes" in refusal(path, "docker:\n  max_processes: 0")
 
 
+def test_what_inference_servers_need_of_a_site_is_a_group_of_its_own(path: Path) -> None:
+    path.write_text(
+        "tuner:\n  model_root: /models\n  images: {vllm: 'registry.test:5000/vllm:1'}\n"
+        "  health_paths: {vllm: /ready, of-our-own: /v1/models}\n"
+    )
+    assert load_settings(path).tuner == TunerSettings(
+        "/models", (("vllm", "registry.test:5000/vllm:1"),), (("of-our-own", "/v1/models"), ("vllm", "/ready"))
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("tuner:\n  model_root: models", "line 2: tuner.model_root: 'models' is not an absolute path"),
+        ("tuner:\n  images: {vllm: 'a b'}", "line 2: tuner.images.vllm: image: 'a b' is not an image"),
+        ("tuner:\n  images: vllm", "line 2: tuner.images: write lines of KEY: VALUE below it"),
+        ("tuner:\n  images: {vllm: a, vllm: b}", "tuner.images.vllm is already set in line 2"),
+        ("tuner:\n  health_paths: {vllm: ready}", "line 2: tuner.health_paths.vllm: 'ready' is not the path of a URL"),
+        ("tuner:\n  health_paths: {vllm: '/a b'}", "is not the path of a URL"),
+        ("tuner:\n  model_rot: /a", "line 2: tuner.model_rot is not a setting; did you mean 'model_root'?"),
         ("kubernetes: true", "line 1: kubernetes: write lines of KEY: VALUE below it"),
         ("kubernetes:\n  kubeconfig: conf", "line 2: kubernetes.kubeconfig: 'conf' is not an absolute path"),
         ("kubernetes:\n  kubeconfg: /a", "line 2: kubernetes.kubeconfg is not a setting; did you mean 'kubeconfig'?"),

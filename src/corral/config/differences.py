@@ -10,6 +10,7 @@ from corral.config.kubernetes import KubernetesSettings
 from corral.config.prices import price_in_words
 from corral.config.settings import KEY_OF, Settings
 from corral.config.site import KEYS_OF_GROUPS, KEYS_OF_QUOTAS
+from corral.config.tuner import TunerSettings
 from corral.core.model.devices.price import Price
 from corral.core.model.queues.queue import Quota
 from corral.core.model.units import format_duration, format_memory, format_share
@@ -53,7 +54,7 @@ def told(settings: Settings, names: frozenset[str]) -> dict[str, str]:
                 words |= _of_group(at, group, KEYS_OF_GROUPS[field.name])
         elif isinstance(value, Quota):
             words |= _of_group(field.name, value, KEYS_OF_QUOTAS)
-        elif isinstance(value, KubernetesSettings | DockerSettings):
+        elif isinstance(value, KubernetesSettings | DockerSettings | TunerSettings):
             words |= _of_group(field.name, value, {})
         elif value is not None:
             key = KEY_OF[field.name]

@@ -42,6 +42,7 @@ from corral.config.site import (
     read_user_quota,
     with_policies,
 )
+from corral.config.tuner import TunerSettings, read_tuner
 from corral.core.model.devices.device import MEMORY_WEIGHT, VirtualLayer
 from corral.core.model.devices.means import Means
 from corral.core.model.devices.price import Price
@@ -290,6 +291,9 @@ class Settings:
 
     docker: Annotated[DockerSettings, Reads(read_docker)] = field(default_factory=DockerSettings)
     """The things that jobs in containers on hosts may ask for."""
+
+    tuner: Annotated[TunerSettings, Reads(read_tuner)] = field(default_factory=TunerSettings)
+    """Models, images and health checks of the inference servers that the autotuner deploys."""
 
     queues: Annotated[tuple[Queue, ...], Reads(read_queues), LIVE] = ()
     projects: Annotated[tuple[Project, ...], Reads(read_projects), LIVE] = ()

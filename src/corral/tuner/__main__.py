@@ -5,4 +5,4 @@ import sys
 from corral.features.tuner.running.__main__ import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    sys.exit(main(*sys.argv[1:]))

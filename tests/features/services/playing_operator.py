@@ -14,7 +14,8 @@ from tests.engines.kubernetes.manifests import pod
 from tests.features.services.operator import set_status
 
 LOOK_S = 0.1
-_OF_RUNTIME = ("--port=8080",)
+_OF_RUNTIME = ("--port=", "--pipeline-parallel-size=")
+"""Beginnings of arguments that a runtime takes, and a stand-in does not."""
 
 
 class PlayingOperator:
@@ -68,7 +69,7 @@ class PlayingOperator:
     def _serve(self, name: str, item: dict[str, Any]) -> None:
         part = item["spec"]["engine"]["runner"] if self._kind.via == "ome" else item["spec"]["predictor"]["model"]
         gpus = int(part["resources"]["limits"]["nvidia.com/gpu"])
-        words = [word for word in part["args"] if word not in _OF_RUNTIME]
+        words = [word for word in part["args"] if not word.startswith(_OF_RUNTIME)]
         wanted = pod(f"{name}-pod", self._namespace, gpus=gpus, node=self._node)
         wanted["metadata"]["labels"] = {self._kind.pod_label: name}
         wanted["spec"]["containers"][0]["name"] = self._kind.container

@@ -138,7 +138,7 @@ def test_a_dry_run_prints_what_kubectl_could_apply(site: Site, corral: Corral) -
     ("words", "code", "why"),
     [
         (["--via", "helm", "--model", "m", "--runtime", "r"], 2, "deployed by ome or kserve"),
-        (["--via", "ome", "--model", "m", "--runtime", "r", "--param", "tp-size=many"], 2, "no number of GPUs"),
+        (["--via", "ome", "--model", "m", "--runtime", "r", "--param", "tp-size=many"], 2, "no size of parallelism"),
         (
             ["--via", "ome", "--model", "m", "--runtime", "r", "--node", "best"],
             2,

@@ -2,17 +2,22 @@
 
 import os
 import signal
+import subprocess
+from base64 import b64decode
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from corral.client import Client
 from corral.engines.kubernetes.cluster.client import Selection
-from corral.engines.kubernetes.cluster.resource import PODS
+from corral.engines.kubernetes.cluster.resource import PODS, SECRETS
 from corral.features.services.service_kinds import KINDS
-from tests.e2e.box import Box, described, serving
+from tests.e2e.box import COMMAND_S, CORRAL, Box, described, serving
 from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.definitions import needs_definitions
 from tests.engines.kubernetes.exporter import Exporter
@@ -53,6 +58,74 @@ def operator(request: pytest.FixtureRequest, site: Site) -> Iterator[PlayingOper
         yield operator
 
 
+def variables_of(site: Site, service: dict[str, Any], container: dict[str, Any]) -> dict[str, str]:
+    """What the server sees. The service itself has no value: all belong to a Secret that is removed with it."""
+    found = {}
+    for entry in container["env"]:
+        named = entry["valueFrom"]["secretKeyRef"]
+        assert entry == {"name": entry["name"], "valueFrom": {"secretKeyRef": named}}
+        secret = site.cluster.get(SECRETS, named["name"], site.namespace)
+        (owner,) = secret["metadata"]["ownerReferences"]
+        assert owner["uid"] == service["metadata"]["uid"]
+        found[entry["name"]] = b64decode(secret["data"][named["key"]]).decode()
+    return found
+
+
+def container_of(via: str, service: dict[str, Any]) -> dict[str, Any]:
+    spec = service["spec"]
+    container: dict[str, Any] = spec["engine"]["runner"] if via == "ome" else spec["predictor"]["model"]
+    return container
+
+
+def parts_of(via: str, service: dict[str, Any]) -> dict[str, Any]:
+    """What is asked for, without what differs between two services: their names, marks, Secrets and nodes."""
+    spec, noted = deepcopy(service["spec"]), service["metadata"]["annotations"]
+    spec["engine" if via == "ome" else "predictor"].pop("affinity")
+    container = container_of(via, {"spec": spec})
+    container["env"] = [entry["name"] for entry in container["env"]]
+    return {**spec, "noted": {key: noted[key] for key in noted if key.startswith(("ome.io/", "corral.dev/gpus"))}}
+
+
+@pytest.mark.parametrize("operator", ["ome", "kserve"], indirect=True)
+def test_the_printed_command_and_the_one_step_make_the_service_that_was_measured(
+    box: Box, site: Site, operator: PlayingOperator, task: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    via = request.node.callspec.params["operator"]
+    space = {"tensor-parallel-size": [2], "pipeline-parallel-size": [2], "max-num-seqs": [4]}
+    mount = {"mount_path": "/raid/llama"} if via == "ome" else {}
+    storage = {"type": "pvc", "pvc_name": "models", "pvc_subpath": "llama/3", **mount}
+    task = {**task, "deployment_mode": via, "parameters": space, "storage": storage}
+    task["env"] = {**task["env"], "ENGINE_LOG": "to $(HOME), 'a secret'"}
+    with Client(box.home) as client:
+        task_id = begun(client, **task)
+        row = over(box, client, task_id)
+    assert (row.status, row.error_message) == ("completed", None)
+    served = next(line for line in box.ok("tasks", "show", task_id).splitlines() if line.startswith("serve it: "))
+    command = served.removeprefix("serve it: ")
+    assert "--gpus 4" in command
+    assert "secret" not in command
+    here = {"KUBECONFIG": task["env"]["KUBECONFIG"]}
+    env = {**box.env, **here, "ENGINE_LOG": task["env"]["ENGINE_LOG"], "PATH": f"{Path(CORRAL).parent}:/usr/bin:/bin"}
+    subprocess.run(["bash", "-c", f"{command} --detach"], env=env, check=True, timeout=COMMAND_S)
+    box.ok("deploy", "in-one-step", "--from", task_id, "--detach", **here)
+    measured = operator.made["tuned-by-test-exp1"]
+    for name in ("tuned-by-test", "in-one-step"):
+        box.until(partial(operator.made.get, name))
+        again = operator.made[name]
+        container = container_of(via, again)
+        assert parts_of(via, again) == parts_of(via, measured)
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": "4"}
+        assert variables_of(site, again, container) == {"ENGINE_LOG": task["env"]["ENGINE_LOG"]}
+        box.ok("undeploy", name, "--namespace", site.namespace, **here)
+    tried = box.run("deploy", "--from", task_id, "--experiment", "1", "--dry-run", **here)
+    shown = yaml.safe_load(tried.stdout)
+    assert parts_of(via, shown) == parts_of(via, measured)
+    assert "secret'" not in tried.stdout + tried.stderr
+    assert [entry["name"] for entry in container_of(via, shown)["env"]] == ["ENGINE_LOG"]
+    box.until(lambda: not operator.servers)
+    assert_nothing_is_left(site, via)
+
+
 def assert_nothing_is_left(site: Site, via: str) -> None:
     assert site.cluster.list(KINDS[via].services, Selection(site.namespace)) == ()
     assert site.cluster.list(PODS, Selection(site.namespace)) == ()
@@ -62,18 +135,23 @@ def assert_nothing_is_left(site: Site, via: str) -> None:
 def test_every_tuned_parameter_reaches_the_engine_and_its_own_words_say_which_it_does_not_know(
     box: Box, site: Site, operator: PlayingOperator, task: dict[str, Any]
 ) -> None:
-    space = {"tensor-parallel-size": [2], "max-num-seqs": [4], "chunk-size": [64, "many"]}
+    space = {
+        "tensor-parallel-size": [2],
+        "pipeline-parallel-size": [2],
+        "max-num-seqs": [4],
+        "chunk-size": [64, "many"],
+    }
     storage = {"type": "pvc", "pvc_name": "models", "pvc_subpath": "llama", "mount_path": "/raid/llama"}
     task = {**task, "deployment_mode": "ome", "parameters": space, "storage": storage}
     task["env"] = {**task["env"], "ENGINE_LOG": "debug"}
     with Client(box.home) as client:
         row = over(box, client, begun(client, **task))
-        good, bad = client.experiments.list(row.id, metrics=True)
+        good, bad, _ = client.experiments.list(row.id, metrics=True)
     assert (row.status, good.status, bad.status) == ("completed", "success", "failed")
     assert "argument --chunk-size: invalid int value: 'many'" in (bad.error_message or "")
     assert (good.service_name, good.job_id) == ("tuned-by-test-exp1", None)
     assert good.gpu_info is not None
-    assert (good.gpu_info["model"], good.gpu_info["count"]) == ("NVIDIA-H100-80GB-HBM3", 2)
+    assert (good.gpu_info["model"], good.gpu_info["count"]) == ("NVIDIA-H100-80GB-HBM3", 4)
     made = operator.made["tuned-by-test-exp1"]
     labels, noted = made["metadata"]["labels"], made["metadata"]["annotations"]
     assert (labels["autotuner.io/task"], labels["autotuner.io/experiment-id"]) == ("tuned-by-test", "1")
@@ -86,9 +164,10 @@ def test_every_tuned_parameter_reaches_the_engine_and_its_own_words_say_which_it
     }
     engine = made["spec"]["engine"]
     runner = engine["runner"]
-    assert runner["args"] == ["--port=8080", "--tensor-parallel-size=2", "--max-num-seqs=4", "--chunk-size=64"]
-    assert runner["resources"]["limits"] == {"nvidia.com/gpu": "2"}
-    assert runner["env"] == [{"name": "ENGINE_LOG", "value": "debug"}]
+    axes = ["--tensor-parallel-size=2", "--pipeline-parallel-size=2"]
+    assert runner["args"] == ["--port=8080", *axes, "--max-num-seqs=4", "--chunk-size=64"]
+    assert runner["resources"]["limits"] == {"nvidia.com/gpu": "4"}
+    assert variables_of(site, made, runner) == {"ENGINE_LOG": "debug"}
     assert engine["volumes"][0]["persistentVolumeClaim"] == {"claimName": "models"}
     assert (runner["volumeMounts"][0]["mountPath"], runner["volumeMounts"][0]["subPath"]) == ("/raid/llama", "llama")
     assert_nothing_is_left(site, "ome")
@@ -107,9 +186,9 @@ def test_a_service_outlives_the_loss_of_its_pod_and_of_its_tuner_and_is_gone_in_
             until(box, client, task_id, lambda row: row.status == "pending")
             os.kill(tuner_of(box, task_id), signal.SIGKILL)
         row = over(box, client, task_id)
-        (one,) = client.experiments.list(task_id, metrics=True)
+        one, _ = client.experiments.list(task_id, metrics=True)
     assert (row.error_message, one.status, len((one.metrics or {})["raw_results"])) == (None, "success", 1)
-    assert (list(operator.made), len(operator.uids)) == (["tuned-by-test-exp1"], 1)
+    assert (list(operator.made), len(operator.uids)) == (["tuned-by-test-exp1", "tuned-by-test-exp2"], 2)
     assert operator.made["tuned-by-test-exp1"]["spec"]["predictor"]["model"]["storageUri"] == "pvc://models/llama"
     assert_nothing_is_left(site, "kserve")
 
@@ -121,6 +200,7 @@ def test_the_gpus_of_a_service_are_read_while_it_is_measured(
 ) -> None:
     exporter = Exporter(f"host-a-{site.tag}")
     exporter.give(site.namespace, "tuned-by-test-exp1-pod", 3, 5)
+    exporter.give(site.namespace, "tuned-by-test-exp2-pod", 0, 1)
     exporter.gpus[3].used_pct, exporter.gpus[3].power_w = 90, 400
     exporter.gpus[5].used_pct, exporter.gpus[5].power_w = 80, 300
     levels = {**SLOW, "num_concurrency": [1, 4], "max_time_per_iteration": 0.08}
@@ -133,7 +213,7 @@ def test_the_gpus_of_a_service_are_read_while_it_is_measured(
     ):
         task["env"] = {**task["env"], "CORRAL_PROMETHEUS_URL": told}
         row = over(box, client, begun(client, **task))
-        (one,) = client.experiments.list(row.id, metrics=True)
+        one, again = client.experiments.list(row.id, metrics=True)
     assert (row.error_message, one.status) == (None, "success")
     metrics = one.metrics or {}
     monitoring = metrics["gpu_monitoring"]
@@ -151,8 +231,8 @@ def test_the_gpus_of_a_service_are_read_while_it_is_measured(
     assert one.gpu_info is not None
     assert one.gpu_info["device_ids"] == [f"GPU-host-a-{site.tag}-{index}" for index in (3, 5)]
     assert one.gpu_info["gpu_info"]["indices"] == [3, 5]
-    (made,) = operator.made.values()
-    assert "CORRAL_PROMETHEUS_URL" not in str(made)
+    assert list((again.metrics or {})["gpu_monitoring"]["gpu_stats"]) == ["0", "1"]
+    assert "CORRAL_PROMETHEUS_URL" not in str(operator.made)
     assert_nothing_is_left(site, operator.via)
 
 

@@ -52,7 +52,7 @@ def tuner_of(box: Box, task_id: str) -> int:
     wanted = [b"corral.features.tuner.running", os.fsencode(box.home), task_id.encode()]
     for process in Path("/proc").iterdir():
         try:
-            if process.name.isdigit() and (process / "cmdline").read_bytes().split(b"\0")[-5:-2] == wanted:
+            if process.name.isdigit() and (process / "cmdline").read_bytes().split(b"\0")[-6:-3] == wanted:
                 return int(process.name)
         except OSError:
             continue

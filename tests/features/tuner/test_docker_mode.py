@@ -16,6 +16,7 @@ from corral.client import Client
 from corral.features.tuner.answers import ExperimentRow
 from tests.docker.daemon import DockerDaemon
 from tests.e2e.box import SETTINGS, Box, described, serving
+from tests.features.tuner.printed import asked_for, in_shell
 from tests.features.tuner.stand_in_image import IMAGE, write_stand_in_image
 from tests.features.tuner.tasks import SLOW, TASK, begun, over, tuner_of, until
 
@@ -47,7 +48,7 @@ def box(dockerd: DockerDaemon, network: str, models: Path, tmp_path_factory: pyt
     write_stand_in_image(image)
     dockerd.docker("import", str(image), IMAGE)
     image.unlink()
-    site = f"docker: {{host_paths: [{models}], networks: [{network}]}}\n"
+    site = f"docker: {{host_paths: [{models}], networks: [{network}]}}\ntuner: {{model_root: {models}}}\n"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOCKER_HOST", dockerd.address)
         # In its network the tuner reaches the containers, and the daemon the registry.
@@ -109,7 +110,8 @@ def test_from_the_command_to_the_winner_each_container_sees_the_gpus_of_its_allo
     told = box.ok("tune", str(file), "--follow")
     assert "2 experiments, 2 succeeded" in told
     served = next(line for line in told.splitlines() if line.startswith("serve it: "))
-    assert f"corral run --image {IMAGE} --gpus 1 --shm-size 64M --network {network} --volume " in served
+    asked = f"--gpus 1 --gpu-model 'Mock A100' --image {IMAGE} --shm-size 64M --workdir / --network {network} --volume "
+    assert f"corral run {asked}" in served
     assert served.endswith("--tensor-parallel-size 1")
     with Client(box.home) as client:
         rows = client.experiments.list(client.tasks.list()[0].id, metrics=True)
@@ -121,6 +123,32 @@ def test_from_the_command_to_the_winner_each_container_sees_the_gpus_of_its_allo
     addresses = {(row.service_url or "").rpartition(":")[0] for row in rows}
     assert ("http://127.0.0.1" in addresses) == (network == "host")
     box.until(lambda: set(dockerd.containers()) <= others)
+
+
+@pytest.mark.parametrize("model", ["llama", "org/of-the-hub"])
+def test_the_printed_command_makes_the_container_that_was_measured(
+    box: Box, task: dict[str, Any], models: Path, model: str
+) -> None:
+    """The site's root has the model `llama`; that of the hub is kept where the shell's HF_HOME is."""
+    variables = {"HF_HOME": str(models / "hub"), "MINE": "a $(id) secret"}
+    with Client(box.home) as client:
+        fields = {"model": {"id_or_path": model}, "parameters": {"tp": [2]}, "env": variables}
+        task_id = begun(client, **{**task, **fields})
+        row = over(box, client, task_id)
+        assert (row.status, row.error_message) == ("completed", None)
+        plan = client.experiments.serving(task_id)
+        measured = client.jobs.get(client.experiments.of_number(task_id, plan.experiment_id).job_id or "")
+        command = plan.command
+        assert "secret" not in command
+        with in_shell(box, command, **variables) as served:
+            job = box.until(lambda: [row for row in client.jobs.list() if row.phase == "RUNNING"])[0]
+            assert asked_for(client.jobs.get(job.id)) == asked_for(measured)
+            assert measured.spec["container"]["image"] == IMAGE
+            mounted = str(models / "llama") if model == "llama" else variables["HF_HOME"]
+            assert measured.spec["container"]["volumes"][0]["source"] == mounted
+            assert box.ok("exec", job.id, "--", "sh", "-c", 'printf %s "$MINE"') == variables["MINE"]
+            client.jobs.cancel(job.id)
+            served.communicate()
 
 
 def test_a_dockerd_that_restarts_and_a_tuner_that_is_killed_leave_nothing_behind(

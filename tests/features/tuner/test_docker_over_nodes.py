@@ -61,7 +61,8 @@ def test_containers_on_the_networks_of_their_hosts_meet(box: Box, dockerd: Docke
     for rank, node in enumerate("ab"):
         assert f"[{rank}] devices=GPU-{node}-0,GPU-{node}-1 " in log
     shown = box.ok("tasks", "show", task_id)
-    assert f"corral run --image {IMAGE} --gang 2 --spread --gpus 2 --shm-size 64M --network host " in shown
+    assert "corral run --gpus 2 --gang 2 --spread --gpu-model " in shown
+    assert f"--image {IMAGE} --shm-size 64M --workdir / --network host " in shown
     box.until(lambda: set(dockerd.containers()) <= others)
 
 

@@ -2,11 +2,15 @@ import subprocess
 
 import pytest
 
-from corral.features.tuner.deployments.modes import MODES
+from corral.config.tuner import TunerSettings
+from corral.core.model.jobs.job import Request
+from corral.features.tuner.deployments.deployment import WantedGpus
+from corral.features.tuner.deployments.modes import mode_of
 from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import find_inference_engine
 from corral.features.tuner.model.tuning_spec import DeploymentMode, ServedModel, TuningSpec
 
+ONE_GPU = WantedGpus(1, Request())
 HOSTILE = "m'\x03\nrm -rf ~\n\x1b[201~\\n'$(id)\u202e`id` \u00e9"
 
 
@@ -22,4 +26,5 @@ def test_nothing_in_the_command_that_serves_is_obeyed_by_a_terminal(mode: Deploy
     """Whoever pastes it may not be who wrote the task."""
     parameters = {f"--{HOSTILE}": HOSTILE}
     spec = TuningSpec("task", ServedModel(f"/models/{HOSTILE}"), "vllm", parameters, deployment_mode=mode)
-    assert MODES[mode].serving_command(spec, find_inference_engine("vllm"), parameters, 1).isprintable()
+    served = mode_of(mode, TunerSettings())
+    assert served.serving_command(spec, find_inference_engine("vllm"), parameters, ONE_GPU).isprintable()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from corral.config.tuner import TunerSettings
 from corral.core.model.errors import Refused
 from corral.features.tuner.model.tuning_spec import (
     BenchmarkSpec,
@@ -15,16 +16,17 @@ from corral.features.tuner.model.tuning_spec import (
 )
 from corral.features.tuner.tasks.task_check import check_task
 
+SITE = TunerSettings()
 TASK = TuningSpec("llama", ServedModel("llama-3-8b"), "vllm", {"tp-size": [1, 2]})
 
 
 def test_a_task_that_can_run_is_taken() -> None:
-    assert check_task(TASK) == ()
+    assert check_task(TASK, SITE) == ()
 
 
 def test_of_a_space_that_is_too_large_its_user_is_told() -> None:
     huge = {f"p{number}": list(range(10)) for number in range(9)}
-    (note,) = check_task(replace(TASK, parameters=huge))
+    (note,) = check_task(replace(TASK, parameters=huge), SITE)
     assert "1,000,000,000 combinations" in note
 
 
@@ -52,4 +54,4 @@ def test_of_a_space_that_is_too_large_its_user_is_told() -> None:
 )
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], why: str) -> None:
     with pytest.raises(Refused, match=why):
-        check_task(replace(TASK, **wrong))
+        check_task(replace(TASK, **wrong), SITE)

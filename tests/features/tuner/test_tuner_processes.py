@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.config.tuner import TunerSettings
 from corral.features.tuner.running.tuner_processes import TaskOfUser, TunerProcesses
 
 PATIENCE_S = 60.0
@@ -17,7 +18,9 @@ PATIENCE_S = 60.0
 def test_a_task_whose_user_is_gone_is_given_up_once(tmp_path: Path) -> None:
     given_up: list[tuple[str, str]] = []
     wanted = (TaskOfUser("7", "nobody-of-this-name"),)
-    processes = TunerProcesses(tmp_path, lambda: wanted, lambda task_id, why: given_up.append((task_id, why)))
+    processes = TunerProcesses(
+        tmp_path, TunerSettings(), lambda: wanted, lambda task_id, why: given_up.append((task_id, why))
+    )
     processes.look()
     processes.look()
     ((task_id, why),) = given_up
@@ -28,7 +31,9 @@ def test_a_tuner_that_ends_at_once_is_started_again_after_a_pause_and_none_outli
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No server answers in this home, so that each tuner ends with an error of its own."""
-    processes = TunerProcesses(tmp_path, lambda: (TaskOfUser("7", getpass.getuser()),), lambda task_id, why: None)
+    processes = TunerProcesses(
+        tmp_path, TunerSettings(), lambda: (TaskOfUser("7", getpass.getuser()),), lambda task_id, why: None
+    )
     look_until(processes, lambda: len(caplog.messages) == 2)
     assert [message.partition("; ")[2] for message in caplog.messages] == [
         "another one starts in 1 s",
@@ -49,7 +54,9 @@ def look_until(processes: TunerProcesses, holds: Callable[[], bool]) -> None:
 def test_a_tuner_waits_for_the_end_of_another_one_of_its_task(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """That of a server that was killed ends when it notices, which may be after the next server has started one."""
     (tmp_path / "tuners").mkdir()
-    processes = TunerProcesses(tmp_path, lambda: (TaskOfUser("7", getpass.getuser()),), lambda task_id, why: None)
+    processes = TunerProcesses(
+        tmp_path, TunerSettings(), lambda: (TaskOfUser("7", getpass.getuser()),), lambda task_id, why: None
+    )
     deadline = time.monotonic() + PATIENCE_S
     with (tmp_path / "tuners" / "7").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)

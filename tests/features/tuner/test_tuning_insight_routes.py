@@ -80,7 +80,9 @@ def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
     assert lines[3]["error_message"] == f"'{HOSTILE}"
     best = yaml.safe_load(files["yaml"])
     assert (best["parameters"], best["experiment"], best["gpus"]) == ({"tp-size": 2}, 2, 2)
-    assert files["submit"].startswith("corral submit --gpus 2 -- vllm serve llama-3-8b ")
+    assert files["submit"].startswith(
+        "corral submit --gpus 2 --gpu-model 'NVIDIA A100' --env HF_TOKEN --workdir / -- vllm serve llama-3-8b "
+    )
     manifest = yaml.safe_load(files["ome"])
     runner = manifest["spec"]["engine"]["runner"]
     assert (manifest["kind"], manifest["metadata"]["name"]) == ("InferenceService", "llama")
@@ -96,17 +98,17 @@ def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
         (
             {},
             {
-                "experiments": 2,
+                "experiments": 4,
                 "combinations": 2,
                 "gpus_least": 1,
                 "gpus_most": 2,
                 "nodes_most": 1,
-                "hours": 2 * 40 / 60,
+                "hours": 4 * 40 / 60,
             },
         ),
-        ({"max_parallel": 2}, {"hours": 3 * 40 / 60 / 2}),
+        ({"max_parallel": 2}, {"hours": 6 * 40 / 60 / 2}),
         ({"parameters": {"tp-size": [4]}}, {"gpus_most": 4, "hours": None}),
-        ({"optimization": {"strategy": "random", "max_iterations": 1}}, {"experiments": 1}),
+        ({"optimization": {"strategy": "random", "max_iterations": 1}}, {"experiments": 2}),
     ],
 )
 def test_what_a_task_would_take_is_told_without_writing_it_down(
@@ -140,16 +142,39 @@ def test_those_who_follow_events_are_told_of_tasks_and_experiments(served: Serve
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a server of root's has tokens of other users")
-def test_variables_of_servers_are_in_the_command_for_those_alone_who_may_see_them(served: Served) -> None:
+@pytest.mark.parametrize("mode", ["process", "docker", "ome", "kserve"])
+def test_no_command_tells_the_value_of_a_variable_and_names_are_for_those_who_may_see_them(
+    served: Served, mode: str
+) -> None:
     token = served.call("POST", "/tokens", {"user": NOBODY}).data["token"]
-    task_id = a_task(served, started=True, deployment_mode="docker", env={"SECRET_KEY": "secret-value"})
+    task_id = a_task(served, started=True, deployment_mode=mode, env={"SECRET_KEY": "secret-value"})
     tried(served, task_id, 1, **measured(1.0, 2.0))
     paths = [f"/tasks/{task_id}/{path}" for path in ("findings", "export/submit", "export/yaml")]
     own = [served.call("GET", path).body.decode() for path in paths]
     theirs = [served.call_tcp("GET", path, token=token).body.decode() for path in paths]
-    assert ["secret-value" in text for text in own] == [True] * 3
-    assert ["secret-value" in text for text in theirs] == [False] * 3
-    assert all("corral " in text for text in theirs)
+    assert all("corral " in text and "secret-value" not in text for text in own + theirs)
+    assert ["SECRET_KEY" in text for text in own] == [True] * 3
+    assert ["SECRET_KEY" in text for text in theirs] == [False] * 3
+    plans = [served.call("GET", f"/tasks/{task_id}/serving").data]
+    plans.append(served.call_tcp("GET", f"/tasks/{task_id}/serving", token=token).data)
+    assert [plan["env_withheld"] for plan in plans] == [False, True]
+    if mode in ("ome", "kserve"):
+        assert [plan["service"]["env"] for plan in plans] == [{"SECRET_KEY": "secret-value"}, {}]
+    assert "secret-value" not in "".join(plan["command"] for plan in plans)
+
+
+def test_the_plan_of_serving_is_by_the_winner_or_by_the_experiment_that_is_named(served: Served) -> None:
+    task_id = a_measured_task(served)
+    best = served.call("GET", f"/tasks/{task_id}/serving").data
+    assert (best["experiment_id"], best["gpus"], best["deployment_mode"], best["service"]) == (2, 2, "process", None)
+    third = served.call("GET", f"/tasks/{task_id}/serving?experiment=3").data
+    assert (third["experiment_id"], "--tensor-parallel-size 3" in third["command"]) == (3, True)
+    failed = served.call("GET", f"/tasks/{task_id}/serving?experiment=4")
+    assert (failed.status, "experiment 4 of task" in failed.error["message"]) == (409, True)
+    assert served.call("GET", f"/tasks/{task_id}/serving?experiment=99").status == 404
+    assert served.call("GET", f"/tasks/{task_id}/serving?experiment=0").status == 422
+    assert served.call("GET", f"/tasks/{a_task(served)}/serving").status == 409
+    assert served.call("GET", "/tasks/999/serving").status == 404
 
 
 LOG_LINE = "Loading /data/of/alice with the key k-123"

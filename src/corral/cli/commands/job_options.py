@@ -121,7 +121,10 @@ class JobFlags(DeviceFlags):
         many=True,
     )
     env: list[str] | None = text(
-        "--env", metavar="K=V", help="Set an environment variable; may be repeated.", many=True
+        "--env",
+        metavar="K[=V]",
+        help="Set an environment variable; K alone has the value of this shell. May be repeated.",
+        many=True,
     )
     workdir: str | None = text("--workdir", metavar="DIR", help="Working directory.  [default: this one]")
     image: str | None = text("--image", metavar="IMAGE", help="Run in a container of this image.")

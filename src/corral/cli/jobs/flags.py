@@ -1,5 +1,6 @@
 """Translate the flags that describe a job into the client's options, and read flags outside a command line."""
 
+import os
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ def options_of(flags: DeviceFlags, client: Client | None) -> RequestOptions:
     if flags.prefer:
         options["prefer"] = _by_key(flags.prefer, "--prefer", "KEY=VALUE")
     if options.get("env"):
-        options["env"] = dict(_variable(given) for given in options["env"])
+        options["env"] = dict(env_variable(given) for given in options["env"])
     if options.get("param"):
         from corral.client.submitting.sweep_values import params_of
 
@@ -76,11 +77,14 @@ def said(value: Any) -> bool:
     return value is not None and value is not False and value != []
 
 
-def _variable(given: str) -> tuple[str, str]:
+def env_variable(given: str) -> tuple[str, str]:
+    """A variable from NAME=VALUE, or from NAME alone with the value that it has here. Raises Refused."""
     key, equals, value = given.partition("=")
-    if not (key and equals):
-        raise Refused(f"--env: {given!r} sets nothing; write NAME=VALUE", field="--env")
-    return key, value
+    if not key:
+        raise Refused(f"--env: {given!r} sets nothing; write NAME=VALUE, or NAME", field="--env")
+    if not equals and key not in os.environ:
+        raise Refused(f"--env: {key} is not set here; export it, or write {key}=VALUE", field="--env")
+    return key, value if equals else os.environ[key]
 
 
 def _by_key(given: Sequence[str], flag: str, form: str, *, empty: bool = False) -> dict[str, str]:

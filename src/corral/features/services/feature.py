@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from corral.features.feature import Feature
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
 _TITLE = "Model services on Kubernetes"
 _COMMANDS = "corral.features.services.commands"
 
@@ -31,6 +36,11 @@ class ServicesFeature(Feature):
         ("services", "corral.features.services.service_checks.check_operators"),
         ("deployed", "corral.features.services.service_checks.check_services"),
     )
+
+    def described(self) -> Sequence[ModuleType]:
+        from corral.features.services import service_wanted
+
+        return (service_wanted,)
 
 
 FEATURE = ServicesFeature()

@@ -7,14 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from corral.core.model.errors import Refused
-
-TENSOR_PARALLEL_KEYS = ("tp-size", "tp_size", "tpsize", "tensor-parallel-size", "tensor_parallel_size")
-"""Any of these says how many GPUs a model is spread over."""
-
-MOST_GPUS_NEEDED = 1024
+from corral.core.model.serving.parallelism import axis_of, parallel_sizes, world_size
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_COUNT = re.compile(r"[0-9]{1,9}")
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
 _NO_COMMANDS = frozenset({"exit", "done", "fi", "esac", "}", ")", "EOF"})
 _NOT_AT_END = tuple("&|;\\({")
@@ -31,13 +26,22 @@ def parameters_from(words: Iterable[str]) -> dict[str, Any]:
     return parameters
 
 
-def asked_gpus(parameters: Mapping[str, Any]) -> int | None:
-    """The tensor parallelism that the parameters name; None if they name none."""
-    given = {key: _count(key, parameters[key]) for key in TENSOR_PARALLEL_KEYS if parameters.get(key) is not None}
-    if len(set(given.values())) > 1:
-        said = " and ".join(f"{key}={count}" for key, count in given.items())
-        raise Refused(f"{said} contradict each other; give one of them", field=next(iter(given)))
-    return next(iter(given.values()), None)
+def asked_gpus(parameters: Mapping[str, Any], runtime: str) -> int | None:
+    """The GPUs over which the parameters spread a model with this runtime; None if they name no axis of parallelism.
+
+    Raises Refused for sizes that make no sense or contradict each other.
+    """
+    if not parallel_sizes(parameters):
+        return None
+    spelled: dict[str, list[str]] = {}
+    for name, value in parameters.items():
+        if (axis := axis_of(name)) is not None and value not in (None, False):
+            spelled.setdefault(axis, []).append(name)
+    for names in spelled.values():
+        if len({str(parameters[name]).strip() for name in names}) > 1:
+            said = " and ".join(f"{name}={parameters[name]}" for name in names)
+            raise Refused(f"{said} contradict each other; give one of them", field=names[0])
+    return world_size(runtime, parameters)
 
 
 def runtime_arguments(parameters: Mapping[str, Any]) -> list[str]:
@@ -56,11 +60,16 @@ def runtime_arguments(parameters: Mapping[str, Any]) -> list[str]:
             )
         if value is None or value is False:
             continue
-        text = value if isinstance(value, str) else json.dumps(value)
+        text = parameter_text(value)
         if any(ord(character) < 32 and character not in "\n\t" for character in text):
             raise Refused(f"the value of parameter {key} has control characters", field=key)
         arguments.append(f"--{key}" if value is True else f"--{key}={text.replace('$(', '$$(')}")
     return arguments
+
+
+def parameter_text(value: Any) -> str:
+    """Return the value of a parameter as arguments have it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def merged_arguments(command: Sequence[str], own: Sequence[str], added: Sequence[str]) -> list[str]:
@@ -88,10 +97,3 @@ def _script_with(script: str, added: Sequence[str]) -> str:
             field="parameters",
         )
     return f"{script.rstrip()} {shlex.join(added)}"
-
-
-def _count(key: str, value: Any) -> int:
-    text = str(value).strip()
-    if isinstance(value, bool) or not _COUNT.fullmatch(text) or not 1 <= int(text) <= MOST_GPUS_NEEDED:
-        raise Refused(f"{key}={value} is no number of GPUs: 1 to {MOST_GPUS_NEEDED}", field=key)
-    return int(text)

@@ -10,8 +10,9 @@ from corral.engines.kubernetes.cluster.errors import MissingRight, NoSuchObject
 from corral.engines.kubernetes.cluster.objects import mapping
 from corral.engines.kubernetes.cluster.resource import NAMESPACES, ResourceType
 from corral.engines.kubernetes.inventory.pod_rules import Rules
-from corral.features.services.manifests import ServiceWanted, runtime_gpus
+from corral.features.services.manifests import runtime_gpus
 from corral.features.services.service_kinds import ServiceKind
+from corral.features.services.service_wanted import ServiceWanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def find_prerequisites(cluster: Cluster, kind: ServiceKind, wanted: ServiceWante
     own, gpus = runtime_gpus(rules), wanted.asked_gpus
     if gpus is None and own is not None and own > 1:
         remarks.append(
-            f"the runtime {wanted.runtime_name} asks for {own} GPUs itself; with --param tp-size={own} a node with as"
+            f"the runtime {wanted.runtime_name} asks for {own} GPUs itself; with --gpus {own} a node with as"
             " many idle ones is looked for"
         )
     ready_nodes = None

@@ -1,5 +1,6 @@
 """`corral deploy`, `corral deployments` and `corral undeploy`: model services on Kubernetes, without a server."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from corral.cli.screen import print_json, say, write_lines
@@ -7,6 +8,7 @@ from corral.core.model.errors import Forbidden, NotFound, Refused
 from corral.features.services import commands
 
 if TYPE_CHECKING:
+    from corral.client import Client
     from corral.engines.kubernetes.cluster.client import Cluster
     from corral.features.services.controllers import ServiceController
     from corral.features.services.deployed_services import DeployedService
@@ -16,31 +18,29 @@ if TYPE_CHECKING:
 def deploy(given: commands.DeployCommand) -> None:
     """Run `corral deploy`."""
     from corral.features.services.controllers import CONTROLLERS
-    from corral.features.services.manifests import ServiceWanted
-    from corral.features.services.parameters import parameters_from
+    from corral.features.services.deploy_flags import service_of_flags, service_of_task
     from corral.features.services.service_kinds import kind_via
 
-    kind = kind_via(given.via)
-    selection = _selection(given.flags)
-    cluster = _connected(given.kubeconfig, given.context, given.namespace)
-    controller = CONTROLLERS[kind.via](cluster, say=_say_lines if given.dry_run else _print)
-    wanted = ServiceWanted(
-        given.name, cluster.namespace, given.model, given.runtime, parameters_from(given.param or [])
-    )
+    selection = selection_given(given.flags)
+    via, wanted = service_of_flags(given) if given.from_task is None else service_of_task(given)
+    kind = kind_via(via)
+    cluster = _connected(given.flags, wanted.namespace)
+    wanted = replace(wanted, namespace=cluster.namespace)
+    controller = CONTROLLERS[kind.via](cluster, say=_say_lines if given.dry_run else _print, client=_server())
     made = controller.deploy(wanted, selection, dry_run=given.dry_run)
     if given.dry_run:
         write_lines(*_as_manifest(made))
     elif not given.detach:
-        say(f"waiting until {given.name} is ready; it is deployed whether you wait or not")
-        url = controller.wait_for_ready(given.name, cluster.namespace, given.timeout)
-        write_lines(f"{given.name} is ready" + (f" at {url}" if url else ""))
+        say(f"waiting until {wanted.name} is ready; it is deployed whether you wait or not")
+        url = controller.wait_for_ready(wanted.name, cluster.namespace, given.timeout)
+        write_lines(f"{wanted.name} is ready" + (f" at {url}" if url else ""))
 
 
 def deployments(given: commands.DeploymentsCommand) -> None:
     """Run `corral deployments`."""
     from corral.cli.tables.text_table import TextTable
 
-    cluster = _connected(given.kubeconfig, given.context, given.namespace)
+    cluster = _connected(given.flags)
     rows = [
         row for one in _controllers(cluster) for row in one.deployments(None if given.everywhere else cluster.namespace)
     ]
@@ -63,7 +63,7 @@ def deployments(given: commands.DeploymentsCommand) -> None:
 
 def undeploy(given: commands.UndeployCommand) -> None:
     """Run `corral undeploy`."""
-    cluster = _connected(given.kubeconfig, given.context, given.namespace)
+    cluster = _connected(given.flags)
     found = [one for one in _controllers(cluster, given.via) if one.has(given.name, cluster.namespace)]
     if len(found) > 1:
         raise Refused(f"{given.name} is a service of OME and of KServe; say which with --via", field="via")
@@ -77,7 +77,21 @@ def undeploy(given: commands.UndeployCommand) -> None:
     write_lines(f"Removed InferenceService '{given.name}' in namespace '{cluster.namespace}'")
 
 
-def _selection(given: commands.SelectionOptions) -> "NodeSelection":
+def _server() -> "Client | None":
+    """The server of this user's commands; None if none answers."""
+    from corral.client import Client
+    from corral.client.connecting.transport import NoServer
+
+    client = Client()
+    try:
+        client.server()
+    except NoServer:
+        return None
+    return client
+
+
+def selection_given(given: commands.SelectionOptions) -> "NodeSelection":
+    """Return the selection that these options mean. Raises Refused."""
     from corral.core.model.units import parse_duration_s
     from corral.features.services.selection import selection_of
 
@@ -106,19 +120,34 @@ def _labels(words: list[str]) -> dict[str, str]:
 
 
 def _as_manifest(made: dict[str, Any]) -> list[str]:
-    """The service as a user would write it, in lines of YAML, without the fields that the API server adds."""
+    """The service as a user would write it, in lines of YAML, without the fields that the API server adds.
+
+    Of the variables of containers it has the names alone: a value may be a secret.
+    """
     import yaml
 
     shown = {key: made[key] for key in ("apiVersion", "kind", "metadata", "spec") if key in made}
     written = ("name", "namespace", "labels", "annotations")
     shown["metadata"] = {key: value for key, value in made["metadata"].items() if key in written}
-    return yaml.safe_dump(shown, sort_keys=False).splitlines()
+    return yaml.safe_dump(_without_values(shown), sort_keys=False).splitlines()
 
 
-def _connected(kubeconfig: str | None, context: str | None, namespace: str | None) -> "Cluster":
+def _without_values(shown: Any) -> Any:
+    if isinstance(shown, list):
+        return [_without_values(one) for one in shown]
+    if not isinstance(shown, dict):
+        return shown
+    kept = {key: _without_values(value) for key, value in shown.items()}
+    if isinstance(shown.get("env"), list):
+        kept["env"] = [{key: one[key] for key in one if key != "value"} for one in shown["env"]]
+    return kept
+
+
+def _connected(flags: commands.ClusterFlags, namespace: str = "") -> "Cluster":
+    """The cluster. `namespace` is that of services unless the flags name another; "" is that of the context."""
     from corral.engines.kubernetes.cluster.client import Cluster
 
-    return Cluster.connect(kubeconfig, context, namespace)
+    return Cluster.connect(flags.kubeconfig, flags.context, flags.namespace or namespace or None)
 
 
 def _require_namespace(cluster: "Cluster") -> None:

@@ -11,12 +11,12 @@ from corral.features.services.manifests import (
     KSERVE_GROUP,
     OME_GROUP,
     PodPlacing,
-    ServiceWanted,
     kserve_rules,
     kserve_service,
     ome_rules,
     ome_service,
 )
+from corral.features.services.service_wanted import ServiceWanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,18 @@ log = logging.getLogger("corral")
 def build(core: CoreDoors) -> Built:
     """The use cases of tasks and experiments, and the patrol that keeps a process running for each task."""
     table = ExperimentTable(core.database)
-    tasks = TaskAccess(core.ledger, table, core.clock)
+    tasks = TaskAccess(core.ledger, table, core.clock, core.settings.tuner)
     experiments = ExperimentAccess(core.ledger, table, core.clock)
-    insight = TaskInsight(core.ledger, table, core.clock, tasks, experiments)
+    insight = TaskInsight(core.ledger, table, core.clock, tasks, experiments, site=core.settings.tuner)
 
     def give_up(task_id: str, why: str) -> None:
         log.error("task %s has failed: %s", task_id, why)
         tasks.end(task_id, TaskStatus.FAILED, why, Caller(ServerPart.TUNER, admin=True))
 
-    tuners = TunerProcesses(core.home.root, lambda: _to_run(core.ledger.snapshot().of(TunerSlice)), give_up)
+    def wanted() -> tuple[TaskOfUser, ...]:
+        return _to_run(core.ledger.snapshot().of(TunerSlice))
+
+    tuners = TunerProcesses(core.home.root, core.settings.tuner, wanted, give_up)
     return Built(
         offers=(tasks, experiments, insight),
         patrols=(core.patrol("tuners", tuners.look, LOOK_INTERVAL_S),),

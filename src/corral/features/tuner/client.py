@@ -11,7 +11,7 @@ from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
     from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
-    from corral.features.tuner.finding_answers import TaskEstimate
+    from corral.features.tuner.finding_answers import ServingPlan, TaskEstimate
 
 _ID = "'17'"
 _LINE = b"data: "
@@ -131,6 +131,16 @@ class Experiments:
             if not rows if metrics else len(rows) < PAGE:
                 return tuple(found)
 
+    def serving(self, task_id: str, experiment: int | None = None) -> "ServingPlan":
+        """How to serve the model as the best experiment did, or the one with this number.
+
+        Raises Conflict if that did not succeed.
+        """
+        from corral.features.tuner.finding_answers import ServingPlan
+
+        number = optional(whole, experiment, "experiment")
+        return from_answer(ServingPlan, self._transport.get(f"{_task(task_id)}/serving", experiment=number))
+
     def of_number(self, task_id: str, number: int) -> "ExperimentRow":
         """The experiment of a task with this number, without its metrics. Raises NotFound."""
         from corral.features.tuner.answers import ExperimentList
@@ -149,9 +159,17 @@ class Experiments:
         return from_answer(ExperimentRow, self._transport.get(_experiment(experiment_id)))
 
     def create(
-        self, task_id: str, number: int, parameters: Mapping[str, Any], search_state: Mapping[str, Any] | None = None
+        self,
+        task_id: str,
+        number: int,
+        parameters: Mapping[str, Any],
+        search_state: Mapping[str, Any] | None = None,
+        repeats: int | None = None,
     ) -> "ExperimentRow":
-        """Create the next experiment of a task. Raises Conflict if `number` is not the next."""
+        """Create the next experiment of a task. Raises Conflict if `number` is not the next.
+
+        `repeats` is the number of the experiment that it measures again.
+        """
         from corral.features.tuner.answers import ExperimentRow
 
         body = {
@@ -159,6 +177,7 @@ class Experiments:
             "experiment_id": whole(number, "number"),
             "parameters": dict(mapping(parameters, "parameters", "{'tp-size': 2}")),
             "search_state": dict(optional(mapping, search_state, "search_state", "{}") or {}),
+            "repeats": optional(whole, repeats, "repeats", "3"),
         }
         return from_answer(ExperimentRow, self._transport.post("/experiments", body))
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from corral.api.offers import Offers
     from corral.api.route_table import RouteTable
+    from corral.config import Settings
     from corral.core.control.events.rows_of_facts import RowsOfFact
     from corral.core.model.slice import SliceType
     from corral.features.building import Built, CoreDoors
@@ -57,6 +58,12 @@ class TunerFeature(Feature):
         from corral.features.tuner.other_names import bodies as other_bodies
 
         return (answers, finding_answers, bodies, other_answers, other_bodies)
+
+    def check(self, settings: Settings) -> None:
+        if settings.tuner.images:
+            from corral.features.tuner.engines.inference_engine import check_images
+
+            check_images(settings.tuner, settings.places.get("tuner", "settings"))
 
     def topics(self) -> Mapping[str, RowsOfFact]:
         from corral.features.tuner.event_rows import of_tasks

@@ -13,7 +13,7 @@ from corral.api.route_table import Body, RouteTable
 from corral.api.routing import RequestContext, answer, read_only, to_json
 from corral.core.model.errors import Refused, nearest
 from corral.features.tuner import bodies
-from corral.features.tuner.finding_answers import ExperimentSummaries, TaskEstimate, TaskFindings
+from corral.features.tuner.finding_answers import ExperimentSummaries, ServingPlan, TaskEstimate, TaskFindings
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.task_insight import TaskInsight
 
@@ -66,6 +66,13 @@ async def findings(request: Request, context: RequestContext, task_id: str) -> R
     """Show the findings of a task so far: the importance of parameters, the experiments that no other beats, and the
     best one."""
     return await _long(request, lambda: to_json(context.of(TaskInsight).findings(task_id, context.caller)))
+
+
+@router.get("/tasks/{task_id}/serving", query=bodies.ServingQuery, answers=gives(ServingPlan))
+async def serving(request: Request, context: RequestContext, task_id: str) -> Response:
+    """Show how to serve the model as the best experiment did, or another one: the command, and the model service."""
+    query = read_query(request, bodies.ServingQuery)
+    return await answer(context.of(TaskInsight).serving, task_id, query.experiment, context.caller)
 
 
 @router.get(

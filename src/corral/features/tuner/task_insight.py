@@ -1,19 +1,28 @@
 """Results of tasks of the autotuner for readers: summaries of experiments, findings, exports, estimates."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from threading import Lock
 from typing import NamedTuple
 
 from corral.clock import Clock
+from corral.config.tuner import TunerSettings
 from corral.core.access.caller import Caller
 from corral.core.control.querying.wall_times import in_wall_time
 from corral.core.model.errors import Conflict
 from corral.core.ports.ledger import Ledger
-from corral.features.tuner.answers import TaskDetail, TaskRow
+from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
 from corral.features.tuner.experiment_access import ExperimentAccess
 from corral.features.tuner.experiment_summary import FIGURES, MONITORED, summary_of
 from corral.features.tuner.experiment_table import ExperimentTable
-from corral.features.tuner.finding_answers import ExperimentSummaries, ExperimentSummary, TaskEstimate, TaskFindings
+from corral.features.tuner.finding_answers import (
+    ExperimentSummaries,
+    ExperimentSummary,
+    ServingPlan,
+    TaskEstimate,
+    TaskFindings,
+)
+from corral.features.tuner.model.experiment import ExperimentStatus
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.model.tuning_task import TaskStatus
 from corral.features.tuner.slice import TunerSlice
@@ -53,12 +62,15 @@ class TaskInsight:
         clock: Clock,
         tasks: TaskAccess,
         experiments: ExperimentAccess,
+        *,
+        site: TunerSettings,
     ) -> None:
         self._ledger = ledger
         self._store = store
         self._clock = clock
         self._tasks = tasks
         self._experiments = experiments
+        self._site = site
         self._lock = Lock()
         self._found: dict[tuple[str, bool, bool], _Found] = {}
 
@@ -69,7 +81,8 @@ class TaskInsight:
         from corral.features.tuner.tasks.task_estimate import estimate
 
         check_bounds(spec)
-        return estimate(spec, obtainable_counts(asked_gpus(spec).request, self._ledger.view().nodes.values()))
+        there = obtainable_counts(asked_gpus(spec).request, self._ledger.view().nodes.values())
+        return estimate(spec, there, self._site)
 
     def summaries(self, task_id: str, caller: Caller, *, after: int = 0, limit: int) -> ExperimentSummaries:
         """Return summaries of experiments with numbers above `after`, in order. Raises NotFound, Refused."""
@@ -125,19 +138,46 @@ class TaskInsight:
         from corral.features.tuner.tasks.task_export import WINNERS
 
         detail = self._tasks.task(task_id, caller)
+        return WINNERS[form](detail, self._winner(detail, caller), self._site)
+
+    def serving(self, task_id: str, number: int | None, caller: Caller) -> ServingPlan:
+        """Return how to serve the model as the experiment with this number did; None is the best one.
+
+        Raises Refused, NotFound, and Conflict for an experiment that did not succeed.
+        """
+        from corral.features.tuner.deployments.model_service_mode import server_env
+        from corral.features.tuner.tasks.serving_plan import serving_plan
+
+        detail = self._tasks.task(task_id, caller)
+        if number is None:
+            one = self._winner(detail, caller)
+        else:
+            within("experiment", number, 1, MOST_EXPERIMENTS)
+            one = self._experiments.of_number(task_id, str(number), caller)
+            if one.status is not ExperimentStatus.SUCCESS:
+                raise Conflict(
+                    f"experiment {number} of task {task_id} is {one.status}; only a success can be served as it was"
+                )
+        task = known_task(self._ledger.snapshot().of(TunerSlice), task_id)
+        hidden = server_env(task.spec).keys() - detail.config.env.keys()
+        return replace(serving_plan(detail, one, self._site), env_withheld=bool(hidden))
+
+    def _winner(self, detail: TaskDetail, caller: Caller) -> ExperimentRow:
         if detail.task.best_experiment_id is None:
-            raise Conflict(f"no experiment of task {task_id} has succeeded yet, so there is no winner")
-        return WINNERS[form](detail, self._experiments.find(detail.task.best_experiment_id, caller))
+            if detail.task.successful_experiments:
+                why = (
+                    "no experiment has a score yet, or they ran on several models of GPU, whose figures do not compare"
+                )
+                raise Conflict(f"task {detail.task.id} has no winner: {why}")
+            raise Conflict(f"no experiment of task {detail.task.id} has succeeded yet, so there is no winner")
+        return self._experiments.find(detail.task.best_experiment_id, caller)
 
     def _make_findings(self, detail: TaskDetail, caller: Caller) -> TaskFindings:
-        from corral.features.tuner.tasks.task_findings import best_and_default, findings
+        from corral.features.tuner.tasks.task_findings import findings, measured_bests
 
         summaries = tuple(self._all(detail.task, caller))
-        best, default = (
-            None if one is None else self._experiments.find(one.id, caller)
-            for one in best_and_default(detail, summaries)
-        )
-        return findings(detail, summaries, best, default)
+        bests = measured_bests(detail, summaries, lambda one: self._experiments.find(one, caller))
+        return findings(detail, summaries, bests, self._site)
 
     def _all(self, task: TaskRow, caller: Caller) -> Iterator[ExperimentSummary]:
         after, whole = 0, may_see_server_log(caller, task.user)

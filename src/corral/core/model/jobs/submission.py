@@ -85,9 +85,9 @@ class Submission(JobTerms):
 
     env: Annotated[
         Mapping[str, str],
-        JobOption("K=V", kind=Kind.OWN, python="Mapping[str, str | float | None]", many=True, own=True),
+        JobOption("K[=V]", kind=Kind.OWN, python="Mapping[str, str | float | None]", many=True, own=True),
     ] = field(default_factory=dict)
-    """Set an environment variable; may be repeated.
+    """Set an environment variable; K alone has the value of this shell. May be repeated.
 
     In Python: variables to set besides those of this process: {"SEED": 5}; None removes one.
     """

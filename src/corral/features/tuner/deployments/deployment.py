@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from corral.client import Client
 from corral.core.model.jobs.job import Request
+from corral.features.services.service_wanted import ServiceWanted
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.model.tuning_spec import TuningSpec
@@ -142,10 +143,16 @@ class Mode(Protocol):
         ...
 
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: WantedGpus
     ) -> str:
         """Return the shell command that serves the model with these parameters, without a tuner.
 
-        `gpus` are those of all `members`, each of which is on a node of its own.
+        It asks for all that an experiment has. Of its variables it has the names alone.
         """
+        ...
+
+    def service(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: WantedGpus
+    ) -> ServiceWanted | None:
+        """Return the model service that serves so, without the marks of an experiment; None outside of a cluster."""
         ...

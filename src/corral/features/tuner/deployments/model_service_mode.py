@@ -11,10 +11,13 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
+from corral.features.services.selection import NodeSelection, command_words
+from corral.features.services.service_wanted import MOUNT_PATH, ModelClaim, ServiceWanted, deploy_words
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     Deployed,
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from corral.engines.kubernetes.cluster.client import Cluster
     from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
     from corral.features.services.controllers import ServiceController
-    from corral.features.services.manifests import ModelClaim, ServiceWanted
     from corral.features.services.service_pods import ServicePods
     from corral.features.services.service_status import ServiceState
     from corral.features.tuner.deployments.service_gpus import ServiceGpus
@@ -54,8 +56,7 @@ _LOOK_S = 0.5
 _REACHED_S = 60.0
 _END_S = 120.0
 _MOST_TASK_NAME = 40
-_KUBECONFIG, _PROMETHEUS = "KUBECONFIG", "CORRAL_PROMETHEUS_URL"
-_OF_TUNER = (_KUBECONFIG, _PROMETHEUS)
+_OF_TUNER = ("KUBECONFIG", "CORRAL_PROMETHEUS_URL")
 """Variables of a task that are the tuner's own. The server of an experiment does not get them."""
 
 _OF_ALL = frozenset({"kubeconfig", "model", "name", "namespace", "runtime", "via"})
@@ -99,17 +100,25 @@ class ModelService:
     def noted(self) -> Mapping[str, str]:
         return {"service_name": self._name}
 
-    def make(self, wanted: "ServiceWanted") -> None:
+    def make(self, wanted: ServiceWanted, selection: NodeSelection) -> None:
         """Create the service. Raises as the controller does."""
-        self._controller.deploy(wanted)
+        self._controller.deploy(wanted, selection)
 
-    def is_of(self, mark: str) -> bool:
-        """Return whether a service of this name exists that was created with this mark."""
+    def take_over(self, mark: str, env: Mapping[str, str]) -> bool:
+        """Return whether a service of this name exists that was created with this mark.
+
+        A tuner that was killed may have created it without its variables: it gets them now.
+        """
+        from corral.features.services.service_env import give_env
+
         try:
             found = self._cluster.get(self._controller.kind.services, self._name, self._namespace)
         except NotFound:
             return False
-        return bool((found["metadata"].get("annotations") or {}).get(MARK) == mark)
+        if (found["metadata"].get("annotations") or {}).get(MARK) != mark:
+            return False
+        give_env(self._cluster, found, env)
+        return True
 
     def await_gpus(self, timeout_s: float | None, look: Look) -> None:
         """Wait until one of its pods has a node. The operator may take the time limit of an experiment to create
@@ -276,7 +285,7 @@ class ModelServiceMode:
     def known(self, task: Deployed, row: ExperimentRow) -> Deployment | None:
         try:
             service = self._service(task, row)
-            if service.is_of(_mark(task, row)):
+            if service.take_over(_mark(task, row), server_env(task.spec)):
                 return service
             service.close()
         except (Refused, Forbidden) as error:
@@ -287,25 +296,16 @@ class ModelServiceMode:
         return None
 
     def deploy(self, task: Deployed, row: ExperimentRow, gpus: WantedGpus) -> Deployment:
-        from corral.features.services.manifests import ServiceWanted
-
-        spec, claim = task.spec, _claim(task.spec)
-        wanted = ServiceWanted(
-            _name_of(spec, row.experiment_id),
-            spec.model.namespace,
-            spec.model.id_or_path,
-            spec.base_runtime,
-            task.engine.options(row.parameters),
-            annotations={MARK: _mark(task, row), **_noted_of(claim)},
-            labels={_TASK_LABEL: _task_name(spec), _EXPERIMENT_LABEL: str(row.experiment_id)},
-            gpus=gpus.used,
-            env={key: value for key, value in spec.env.items() if key not in _OF_TUNER},
-            claim=claim,
+        wanted = replace(
+            self.service(task.spec, task.engine, row.parameters, gpus),
+            name=_name_of(task.spec, row.experiment_id),
+            annotations={MARK: _mark(task, row)},
+            labels={_TASK_LABEL: _task_name(task.spec), _EXPERIMENT_LABEL: str(row.experiment_id)},
         )
         try:
             service = self._service(task, row)
             try:
-                service.make(wanted)
+                service.make(wanted, task.spec.gpu_selection)
             except CorralError:
                 service.close()
                 raise
@@ -322,39 +322,55 @@ class ModelServiceMode:
     ) -> str | None:
         return f"a service of {self._via} is not spread over nodes here"
 
+    def service(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: WantedGpus
+    ) -> ServiceWanted:
+        return ServiceWanted(
+            _task_name(spec),
+            spec.model.namespace,
+            spec.model.id_or_path,
+            spec.base_runtime,
+            engine.options(parameters),
+            gpus=gpus.used,
+            env=server_env(spec),
+            claim=_claim(spec),
+            queue=spec.queue,
+            project=spec.project,
+        )
+
     def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: WantedGpus
     ) -> str:
-        claim = _claim(spec)
-        model = spec.model.id_or_path
-        if claim is not None and self._via == "kserve":
-            model = f"pvc://{claim.name}/{claim.sub_path}".rstrip("/")
-        words = ["corral", "deploy", _task_name(spec), "--via", self._via, "--namespace", spec.model.namespace]
-        words += ["--model", model, "--runtime", spec.base_runtime]
-        for name, value in engine.options(parameters).items():
-            words += ["--param", name if value is True else f"{name}={value}"]
-        return shell_line(words)
+        words = deploy_words(self._via, self.service(spec, engine, parameters, gpus))
+        return shell_line([*words, *command_words(spec.gpu_selection)])
 
     def _service(self, task: Deployed, row: ExperimentRow) -> ModelService:
         """Return the experiment's service, which may not exist yet. Raises Refused if there is no cluster."""
         from corral.engines.kubernetes.cluster.client import Cluster
         from corral.engines.kubernetes.cluster.kubeconfig import find_access
-        from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
         from corral.features.services.controllers import CONTROLLERS
+        from corral.features.services.watched_gpus import reading_sources
 
         named = {name: text for name, text in task.spec.env.items() if name in _OF_TUNER}
         environ = {**os.environ, **named}
-        cluster, sources = Cluster(find_access(environ=environ)), ReadingSources(environ.get(_PROMETHEUS) or None)
-        controller = CONTROLLERS[self._via](cluster, sources=sources, say=lambda text: log.info("%s", text))
-        return ModelService(cluster, controller, sources, _name_of(task.spec, row.experiment_id), task)
+        cluster, sources = Cluster(find_access(environ=environ)), reading_sources(task.spec.gpu_selection, environ)
+        controller = CONTROLLERS[self._via](
+            cluster, sources=sources, say=lambda text: log.info("%s", text), client=task.client
+        )
+        # A measurement is of its own time, whatever the choice of the node was made by.
+        now = replace(sources, window_s=0)
+        return ModelService(cluster, controller, now, _name_of(task.spec, row.experiment_id), task)
 
 
-def _claim(spec: TuningSpec) -> "ModelClaim | None":
+def server_env(spec: TuningSpec) -> dict[str, str]:
+    """Return the variables of the server, without those of the tuner itself."""
+    return {name: value for name, value in spec.env.items() if name not in _OF_TUNER}
+
+
+def _claim(spec: TuningSpec) -> ModelClaim | None:
     """Return the claim in a task's `storage`. Raises Refused."""
     if not spec.storage:
         return None
-    from corral.features.services.manifests import ModelClaim
-
     known = ("type", "pvc_name", "pvc_subpath", "mount_path")
     for key, value in spec.storage.items():
         if key not in known:
@@ -364,21 +380,8 @@ def _claim(spec: TuningSpec) -> "ModelClaim | None":
     if spec.storage.get("type") != "pvc" or not spec.storage.get("pvc_name"):
         raise Refused('storage: write {"type": "pvc", "pvc_name": ..., "pvc_subpath": ...}', field="storage")
     return ModelClaim(
-        spec.storage["pvc_name"], spec.storage.get("pvc_subpath", ""), spec.storage.get("mount_path", "/model")
+        spec.storage["pvc_name"], spec.storage.get("pvc_subpath", ""), spec.storage.get("mount_path", MOUNT_PATH)
     )
-
-
-def _noted_of(claim: "ModelClaim | None") -> dict[str, str]:
-    """Return the annotations that autotuners use for a claim."""
-    if claim is None:
-        return {}
-    noted = {
-        "ome.io/storage-type": "pvc",
-        "ome.io/pvc-name": claim.name,
-        "ome.io/pvc-subpath": claim.sub_path,
-        "ome.io/mount-path": claim.mount_path,
-    }
-    return {name: text for name, text in noted.items() if text}
 
 
 def _mark(task: Deployed, row: ExperimentRow) -> str:

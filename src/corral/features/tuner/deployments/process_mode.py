@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from corral.features.tuner.deployments.port_holder import HOST, PORT
-from corral.features.tuner.deployments.serving_job import JobMode, ServerWork, gpu_words
-from corral.features.tuner.deployments.shell_line import shell_line
+from corral.features.tuner.deployments.serving_job import JobMode, PrintedWork, ServerWork
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.model.tuning_spec import TuningSpec
 
@@ -28,11 +27,6 @@ class ProcessMode(JobMode):
         command = engine.command(spec.model.id_or_path, parameters, host=HOST, port=PORT)
         return ServerWork(command, {**kept, **spec.env}, _WORKING_DIRECTORY)
 
-    def serving_command(
-        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int, members: int = 1
-    ) -> str:
-        way = self.way_over_nodes(spec, engine, parameters, members)
-        given = parameters if way is None else {**way.options, **parameters}
-        command = engine.command(spec.model.id_or_path, given, host="127.0.0.1", port=SERVING_PORT)
-        words = command if way is None else ("sh", "-c", way.line(command, {}))
-        return f"corral run {shell_line(gpu_words(gpus, members))} -- {shell_line(words)}"
+    def printed(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> PrintedWork:
+        command = engine.command(spec.model.id_or_path, parameters, host="127.0.0.1", port=SERVING_PORT)
+        return PrintedWork(f"--workdir {_WORKING_DIRECTORY}", tuple(spec.env), command)

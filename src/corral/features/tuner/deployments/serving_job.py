@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
@@ -21,6 +21,7 @@ from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.exit_code import exit_code_in_words
+from corral.features.services.service_wanted import ServiceWanted
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
     LOOK_S,
@@ -35,6 +36,7 @@ from corral.features.tuner.deployments.deployment import (
 )
 from corral.features.tuner.deployments.health import is_healthy
 from corral.features.tuner.deployments.port_holder import CANNOT_RUN, HOST, NOT_FOUND, PORT, SAYS, place
+from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.engines.over_nodes import OverNodes, Version, way_over_nodes, why_not_over_nodes
 from corral.features.tuner.measuring.gpu_records import gpu_info_of, gpus_of_level
@@ -51,6 +53,7 @@ _NO_CONTAINER = 125
 _NO_IMAGE = re.compile(r"\bimage\b.{1,1000}\b(?:pulled|fetched)\b", re.DOTALL)
 """Matches the reasons of jobs that never ran because their image was not available. All experiments use this image."""
 
+_DEFAULT = Submission()
 _OF_ALL = frozenset({"image", "volume", "volumes", "network", "shm_size", "user", "queue", "project"})
 """An error in one of these fields concerns every experiment, whatever its parameters."""
 
@@ -191,11 +194,17 @@ class ServerWork(NamedTuple):
     container: Container | None = None
 
 
-def gpu_words(gpus: int, members: int) -> tuple[str, ...]:
-    """Return the options of `corral run` for the GPUs of all members."""
-    if members == 1:
-        return ("--gpus", str(gpus))
-    return ("--gang", str(members), "--spread", "--gpus", str(gpus // members))
+class PrintedWork(NamedTuple):
+    """The work of a serving job that a person submits.
+
+    Attributes:
+        options: options of `corral run` beside those of the request, for a shell.
+        env_names: the variables that the shell must have. Their values may be secrets, so they are not printed.
+    """
+
+    options: str
+    env_names: Sequence[str]
+    command: tuple[str, ...]
 
 
 def log_rank(job: JobDetail) -> Literal[0, "all"]:
@@ -211,6 +220,26 @@ class JobMode(ABC):
     @abstractmethod
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
         """Return the job's work. HOST and PORT in its command stand for the server's address."""
+
+    @abstractmethod
+    def printed(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> PrintedWork:
+        """Return the same work for a person, with an address that does not change."""
+
+    def service(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: WantedGpus
+    ) -> ServiceWanted | None:
+        """Return None: nothing of it is in a cluster."""
+        return None
+
+    def serving_command(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: WantedGpus
+    ) -> str:
+        way = self.way_over_nodes(spec, engine, parameters, gpus.request.gang_size)
+        printed = self.printed(spec, engine, parameters if way is None else {**way.options, **parameters})
+        command = printed.command if way is None else ("sh", "-c", way.line(printed.command, {}))
+        words = [*gpu_words(gpus), *_terms(spec)]
+        env = [word for name in printed.env_names for word in ("--env", name)]
+        return f"corral run {shell_line([*words, *env])} {printed.options} -- {shell_line(command)}"
 
     def known(self, task: Deployed, row: ExperimentRow) -> Deployment | None:
         name = _name_of(task, row)
@@ -278,6 +307,33 @@ def _refused_gang(refused: Refused, members: int) -> str:
     """Return why a gang is refused. Experiments on one node may not be."""
     remedy = '; in the file of the task that is docker.network, such as "host"' if refused.field == "network" else ""
     return f"it needs {members} nodes: {refused}{remedy}"
+
+
+def gpu_words(gpus: WantedGpus) -> Iterator[str]:
+    """Yield the options of `corral run` that ask for the same GPUs."""
+    request = gpus.request
+    yield from ("--exclusive",) if gpus.exclusive else ("--gpus", str(request.devices))
+    if request.gang_size > 1:
+        yield from ("--gang", str(request.gang_size), "--spread")
+    if request.models:
+        yield from ("--gpu-model", ",".join(request.models))
+    if request.min_memory_mib is not None:
+        yield from ("--min-memory", f"{request.min_memory_mib}M")
+    for flag, values in (
+        ("--node", request.named_nodes),
+        ("--device", request.device_uuids),
+        ("--label", map("=".join, request.labels)),
+        ("--prefer", map("=".join, request.prefers)),
+    ):
+        for value in values:
+            yield from (flag, value)
+
+
+def _terms(spec: TuningSpec) -> Iterator[str]:
+    """Yield the options for a queue and a project that are not the default ones."""
+    for flag, name, default in (("--queue", spec.queue, _DEFAULT.queue), ("--project", spec.project, _DEFAULT.project)):
+        if name != default:
+            yield from (flag, name)
 
 
 def _name_of(task: Deployed, row: ExperimentRow) -> str:

@@ -7,10 +7,11 @@ checks them.
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
 
+from corral.config.tuner import TunerSettings
 from corral.core.model.errors import Refused, nearest
 from corral.core.model.serving.parallelism import axis_of, bare_name, engine_in
 from corral.core.model.serving.presets import without_presets
@@ -130,15 +131,41 @@ class InferenceEngine:
 
 def find_inference_engine(base_runtime: str) -> InferenceEngine:
     """Return the engine whose name `base_runtime` begins with. Raises Refused."""
-    known = sorted(entry.name.removesuffix(".toml") for entry in _files() if entry.name.endswith(".toml"))
+    known = engine_names()
     for name in known:
         if base_runtime.startswith(name):
             return _read(name)
     raise Refused(f"base_runtime: {base_runtime!r} is not known; {nearest(base_runtime, known)}", field="base_runtime")
 
 
+def engine_names() -> tuple[str, ...]:
+    """Return the names of all engines, sorted."""
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in _files() if entry.name.endswith(".toml")))
+
+
+def engine_on_site(spec: TuningSpec, site: TunerSettings) -> InferenceEngine:
+    """Return the engine of a task, with the image and the health check of the site. Raises Refused."""
+    engine = engine_of(spec)
+    image, health = dict(site.images).get(engine.name), dict(site.health_paths)
+    return replace(
+        engine,
+        image=image or engine.image,
+        health=health.get(spec.base_runtime) or health.get(engine.name) or engine.health,
+    )
+
+
+def check_images(site: TunerSettings, place: str) -> None:
+    """Raise Refused for an image of an engine that does not exist. `place` is the setting's file and line."""
+    known = engine_names()
+    for name, _ in site.images:
+        if name not in known:
+            raise Refused(
+                f"{place}: tuner.images.{name}: no engine has this name; {nearest(name, known)}", field="tuner"
+            )
+
+
 def engine_of(spec: TuningSpec) -> InferenceEngine:
-    """Return the engine of a task. Raises Refused.
+    """Return the engine of a task as its file describes it. Raises Refused.
 
     In a cluster `base_runtime` is the name of a runtime there, which usually contains the engine's name. Otherwise the
     engine is unknown, and parameters are passed on under their own names.

@@ -1,11 +1,13 @@
 """The process that runs one task of the autotuner. It ends with the process that started it: standard input closes.
 
-python -I -m corral.features.tuner.running HOME TASK LOCK
+python -I -m corral.features.tuner.running HOME TASK LOCK SITE
 
 LOCK is the descriptor of a file that only one tuner of the task at a time can lock. The next tuner waits for its end.
+SITE has the settings of the site as JSON.
 """
 
 import fcntl
+import json
 import logging
 import os
 import sys
@@ -13,8 +15,10 @@ import threading
 from functools import partial
 
 from corral.client import Client
+from corral.config.tuner import TunerSettings
 from corral.core.model.errors import BackendFailed
 from corral.features.tuner.running.task_run import run_task
+from corral.wire import from_plain
 
 SERVER_AWAY = 75
 
@@ -26,13 +30,13 @@ def _end_with_server() -> None:
     os._exit(SERVER_AWAY)
 
 
-def main(home: str, task_id: str, lock: int) -> int:
+def main(home: str, task_id: str, lock: str, site: str = "{}") -> int:
     """Run a task. Return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
     threading.Thread(target=_end_with_server, daemon=True).start()
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    fcntl.flock(int(lock), fcntl.LOCK_EX)
     try:
-        run_task(partial(Client, home), task_id)
+        run_task(partial(Client, home), task_id, from_plain(TunerSettings, json.loads(site)))
     except BackendFailed as error:
         logging.getLogger("corral.tuner").warning("task %s: %s; the next tuner continues", task_id, error)
         # Threads of experiments may wait for a server that is gone.
@@ -41,4 +45,4 @@ def main(home: str, task_id: str, lock: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    sys.exit(main(*sys.argv[1:]))

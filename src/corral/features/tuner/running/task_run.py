@@ -12,14 +12,16 @@ from contextlib import suppress
 from dataclasses import replace
 
 from corral.client import Client
+from corral.config.tuner import TunerSettings
 from corral.core.model.errors import BackendFailed, Conflict, CorralError
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
 from corral.features.tuner.deployments.deployment import NothingDeploys
-from corral.features.tuner.deployments.modes import MODES
-from corral.features.tuner.engines.inference_engine import engine_of
+from corral.features.tuner.deployments.modes import mode_of
+from corral.features.tuner.engines.inference_engine import engine_on_site
 from corral.features.tuner.measuring.generators import choose_generator, with_tokenizer
 from corral.features.tuner.running.experiment_record import trial_of
 from corral.features.tuner.running.experiment_run import ExperimentRun, RunningTask, StopSign
+from corral.features.tuner.running.neighbours import UsualClocks
 from corral.features.tuner.running.shared_search import SharedSearch
 from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.search.search import Search
@@ -38,14 +40,14 @@ DEFAULT_TIMEOUT_S = 1800.0
 Connect = Callable[[], Client]
 
 
-def run_task(connect: Connect, task_id: str) -> None:
+def run_task(connect: Connect, task_id: str, site: TunerSettings) -> None:
     """Run a task to its end, or stop the running experiments of a cancelled one.
 
     Raises BackendFailed if the server is away; the next tuner continues. Any other error fails the task.
     """
     client = connect()
     try:
-        _TaskRun(connect, client, task_id).run()
+        _TaskRun(connect, client, task_id, site).run()
     except BackendFailed:
         raise
     except CorralError as error:
@@ -63,19 +65,20 @@ def _fail(client: Client, task_id: str, why: str) -> None:
 
 
 class _TaskRun:
-    def __init__(self, connect: Connect, client: Client, task_id: str) -> None:
+    def __init__(self, connect: Connect, client: Client, task_id: str, site: TunerSettings) -> None:
         self._connect = connect
         self._client = client
         self._id = task_id
         detail = client.tasks.get(task_id)
         self._row, config = detail.task, detail.config
-        engine = engine_of(config)
+        engine = engine_on_site(config, site)
         rows = client.experiments.list(task_id, metrics=True)
-        gpus = TaskGpus(asked_gpus(config), client.devices.list(), client.nodes.list(), rows)
+        devices = client.devices.list()
+        gpus = TaskGpus(asked_gpus(config), devices, client.nodes.list(), rows)
         model = local_model(config, os.environ)
         problem = replace(
             problem_of(config, engine),
-            why_not=why_not(engine, model, gpus.obtainable),
+            why_not=why_not(config, engine, model, gpus.obtainable),
             earlier=earlier_trials(client, detail),
         )
         benchmark = with_tokenizer(config.benchmark, config.model.id_or_path)
@@ -84,10 +87,11 @@ class _TaskRun:
             task_id,
             config,
             engine,
-            MODES[config.deployment_mode],
+            mode_of(config.deployment_mode, site),
             model,
             choose_generator(benchmark, engine=engine.name, env={**os.environ, **config.env}),
             gpus,
+            UsualClocks(devices),
             SharedSearch(Search(problem, map(trial_of, rows))),
             StopSign(),
             float(config.optimization.get("timeout_per_iteration") or DEFAULT_TIMEOUT_S),
@@ -136,9 +140,9 @@ class _TaskRun:
         """Start the candidates of the search. Return why the search is finished, None if it is not."""
         while self._gpus_are_settled():
             match self._task.search.ask():
-                case Candidate(number=number, parameters=parameters):
+                case Candidate(number=number, parameters=parameters, repeats=repeats):
                     try:
-                        self._start(self._client.experiments.create(self._id, number, parameters))
+                        self._start(self._client.experiments.create(self._id, number, parameters, repeats=repeats))
                     except Conflict:
                         # The task was cancelled, or it has another tuner: the next check of its state tells.
                         self._task.stop.set()

@@ -1,6 +1,7 @@
 """Keeps a tuner running for every task that needs one: a process of the task's user, which works as a client."""
 
 import contextlib
+import json
 import logging
 import os
 import pwd
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from corral.as_login import command_as
+from corral.config.tuner import TunerSettings
 from corral.features.tuner.measuring.genai_bench import PROGRAM
+from corral.wire import to_plain
 
 log = logging.getLogger("corral.tuner")
 
@@ -44,14 +47,19 @@ class _Tuner(NamedTuple):
 class TunerProcesses:
     """Starts and ends the tuners. Not thread-safe.
 
-    `wanted` returns the tasks that run, or whose experiments are still to be ended. `give_up` is called with a task
-    that can have no tuner, and the reason.
+    `site` has the site's settings. `wanted` returns the tasks that run, or whose experiments are still to be ended.
+    `give_up` is called with a task that can have no tuner, and the reason.
     """
 
     def __init__(
-        self, home: Path, wanted: Callable[[], tuple[TaskOfUser, ...]], give_up: Callable[[str, str], None]
+        self,
+        home: Path,
+        site: TunerSettings,
+        wanted: Callable[[], tuple[TaskOfUser, ...]],
+        give_up: Callable[[str, str], None],
     ) -> None:
         self._home = home
+        self._site = json.dumps(to_plain(site))
         self._wanted = wanted
         self._give_up = give_up
         self._running: dict[str, _Tuner] = {}
@@ -115,7 +123,8 @@ class TunerProcesses:
     def _spawned(
         self, one: TaskOfUser, account: pwd.struct_passwd, other: bool, lock: int
     ) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-I", "-m", "corral.features.tuner.running", str(self._home), one.task_id, str(lock)]
+        command = [sys.executable, "-I", "-m", "corral.features.tuner.running"]
+        command += [str(self._home), one.task_id, str(lock), self._site]
         if other:
             groups = os.getgrouplist(account.pw_name, account.pw_gid)
             command = command_as(account.pw_uid, account.pw_gid, groups, command)

@@ -2,20 +2,21 @@
 
 from dataclasses import replace
 
-from corral.features.tuner.deployments.modes import MODES
-from corral.features.tuner.engines.inference_engine import engine_of
+from corral.config.tuner import TunerSettings
+from corral.features.tuner.deployments.modes import mode_of
+from corral.features.tuner.engines.inference_engine import engine_on_site
 from corral.features.tuner.measuring.generators import choose_generator
 from corral.features.tuner.model.tuning_spec import TuningSpec
 
 
-def check_task(spec: TuningSpec) -> tuple[str, ...]:
+def check_task(spec: TuningSpec, site: TunerSettings) -> tuple[str, ...]:
     """Return notes for the user. Raises Refused, naming the field and the accepted values."""
     # They need numpy and the client, which a server without tasks does not load.
     from corral.features.tuner.tasks.asked_gpus import asked_gpus
     from corral.features.tuner.tasks.task_problem import problem_of
 
-    engine = engine_of(spec)
-    MODES[spec.deployment_mode].check(spec, engine)
+    engine = engine_on_site(spec, site)
+    mode_of(spec.deployment_mode, site).check(spec, engine)
     asked_gpus(spec)
     # Only the user's process can see whether the model's directory has a tokenizer.
     tokenizer = spec.benchmark.model_tokenizer or spec.model.id_or_path

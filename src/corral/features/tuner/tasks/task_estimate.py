@@ -6,11 +6,13 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
+from corral.config.tuner import TunerSettings
 from corral.core.model.serving.parallelism import world_size
 from corral.core.model.units import count_of
-from corral.features.tuner.deployments.modes import MODES
+from corral.features.tuner.deployments.deployment import Mode
+from corral.features.tuner.deployments.modes import mode_of
 from corral.features.tuner.deployments.node_layout import GpuCounts, node_layout
-from corral.features.tuner.engines.inference_engine import InferenceEngine, engine_of
+from corral.features.tuner.engines.inference_engine import InferenceEngine, engine_on_site
 from corral.features.tuner.finding_answers import TaskEstimate
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.search.problem import GRID_LIMIT, Problem, SearchStrategy
@@ -29,12 +31,14 @@ class _Sizes(NamedTuple):
     nodes: int | None
 
 
-def estimate(spec: TuningSpec, there: GpuCounts) -> TaskEstimate:
+def estimate(spec: TuningSpec, there: GpuCounts, site: TunerSettings) -> TaskEstimate:
     """Return the estimate of a task on nodes with these GPUs. Raises Refused."""
-    noted = check_task(spec)
-    engine = engine_of(spec)
+    noted = check_task(spec, site)
+    engine, mode = engine_on_site(spec, site), mode_of(spec.deployment_mode, site)
     problem = problem_of(spec, engine)
-    sizes = [_sizes(spec, engine, one, there) for one in _looked_at(problem) if problem.why_not(one) is None]
+    sizes = [
+        _sizes(spec, engine, mode, one, there=there) for one in _looked_at(problem) if problem.why_not(one) is None
+    ]
     if not sizes:
         return TaskEstimate(0, problem.space.size, 0, 0, 0.0, 0.0, 0.0, ("no combination can run", *noted))
     measuring_s = 60.0 * sum(level.minutes for level in problem.levels)
@@ -49,8 +53,10 @@ def estimate(spec: TuningSpec, there: GpuCounts) -> TaskEstimate:
     return TaskEstimate(count, problem.space.size, min(gpus), max(gpus), measuring_s, gpu_hours, hours, notes, nodes)
 
 
-def _sizes(spec: TuningSpec, engine: InferenceEngine, parameters: Parameters, there: GpuCounts) -> _Sizes:
-    gpus, mode = world_size(engine.name, parameters), MODES[spec.deployment_mode]
+def _sizes(
+    spec: TuningSpec, engine: InferenceEngine, mode: Mode, parameters: Parameters, *, there: GpuCounts
+) -> _Sizes:
+    gpus = world_size(engine.name, parameters)
     layout = node_layout(gpus, there, partial(mode.why_not_over_nodes, spec, engine, parameters))
     return _Sizes(gpus, None if isinstance(layout, str) else layout.members)
 

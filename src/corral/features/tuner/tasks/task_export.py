@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
+from corral.config.tuner import TunerSettings
 from corral.core.model.errors import Refused
-from corral.core.model.serving.parallelism import world_size
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
 from corral.features.tuner.engines.inference_engine import engine_of
 from corral.features.tuner.finding_answers import ExperimentSummary
-from corral.features.tuner.tasks.task_report import serving_command
+from corral.features.tuner.tasks.serving_plan import gpus_of, serving_command
 
 _COLUMNS = ("experiment_id", "status", "objective_score", "gpus", "gpu_model", "job_id", "error_message")
 _TIMES = ("created_at", "started_at", "completed_at")
@@ -41,14 +41,14 @@ def experiments_csv(detail: TaskDetail, summaries: Sequence[ExperimentSummary]) 
     return text.getvalue()
 
 
-def winner_yaml(detail: TaskDetail, best: ExperimentRow) -> str:
+def winner_yaml(detail: TaskDetail, best: ExperimentRow, site: TunerSettings) -> str:
     """Return the best experiment with its traffic and its serving command, as YAML."""
     found: dict[str, Any] = {
         "task": {"id": detail.task.id, "name": detail.config.task_name, "objective": detail.task.objective},
         "model": detail.config.model.id_or_path,
         "base_runtime": detail.config.base_runtime,
         "parameters": dict(best.parameters),
-        "gpus": world_size(engine_of(detail.config).name, best.parameters),
+        "gpus": gpus_of(detail, best).used,
         "experiment": best.experiment_id,
         "objective_score": best.objective_score,
         "traffic": {
@@ -56,21 +56,22 @@ def winner_yaml(detail: TaskDetail, best: ExperimentRow) -> str:
             "concurrency": list(detail.config.benchmark.num_concurrency),
         },
         "metrics": {name: value for name, value in (best.metrics or {}).items() if type(value) in (int, float)},
-        "command": serving_command(detail, best),
+        "command": serving_command(detail, best, site),
     }
     return _yaml(found)
 
 
-def submit_line(detail: TaskDetail, best: ExperimentRow) -> str:
+def submit_line(detail: TaskDetail, best: ExperimentRow, site: TunerSettings) -> str:
     """Return the command that submits a serving job with the best parameters; for a model service, the one that
     deploys it.
     """
-    if not serving_command(detail, best).startswith("corral run "):
-        return f"{serving_command(detail, best)}\n"
-    return f"corral submit {serving_command(detail, best).removeprefix('corral run ')}\n"
+    command = serving_command(detail, best, site)
+    if not command.startswith("corral run "):
+        return f"{command}\n"
+    return f"corral submit {command.removeprefix('corral run ')}\n"
 
 
-def ome_manifest(detail: TaskDetail, best: ExperimentRow) -> str:
+def ome_manifest(detail: TaskDetail, best: ExperimentRow, site: TunerSettings) -> str:
     """Return an InferenceService of OME with the best parameters, as YAML.
 
     Its command and arguments are complete, because OME replaces the runtime's own by them. OME sets $(MODEL_PATH).
@@ -80,11 +81,11 @@ def ome_manifest(detail: TaskDetail, best: ExperimentRow) -> str:
     if not engine.program:
         raise Refused(
             f"of which engine the runtime {detail.config.base_runtime} is is not known here; use: "
-            f"{serving_command(detail, best)}",
+            f"{serving_command(detail, best, site)}",
             field="format",
         )
     program, *arguments = engine.command("$(MODEL_PATH)", best.parameters, host="0.0.0.0", port=_OME_PORT)
-    gpus = {"nvidia.com/gpu": str(world_size(engine.name, best.parameters))}
+    gpus = {"nvidia.com/gpu": str(gpus_of(detail, best).used)}
     runner = {
         "name": "ome-container",
         "command": [program],
@@ -104,7 +105,7 @@ def ome_manifest(detail: TaskDetail, best: ExperimentRow) -> str:
     return _yaml(service)
 
 
-WINNERS: Mapping[str, Callable[[TaskDetail, ExperimentRow], str]] = {
+WINNERS: Mapping[str, Callable[[TaskDetail, ExperimentRow, TunerSettings], str]] = {
     "yaml": winner_yaml,
     "submit": submit_line,
     "ome": ome_manifest,
