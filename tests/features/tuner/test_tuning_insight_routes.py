@@ -2,7 +2,9 @@
 
 import csv
 import os
+import subprocess
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import yaml
 
 from tests.api.event_clients import StreamClient, following
 from tests.api.world import Served
+from tests.e2e.box import COMMAND_S, CORRAL
 from tests.features.tuner.test_tuning_routes import NOBODY, TASK, a_task, tried
 
 MONITORING = {"sample_count": 3, "gpu_stats": {}}
@@ -92,6 +95,16 @@ def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
     assert served.call("GET", f"/tasks/{a_task(served)}/export/ome").status == 409
 
 
+def test_a_winner_on_several_nodes_is_no_service_on_one(served: Served) -> None:
+    task_id = a_task(served, started=True)
+    nodes = [{"node": name, "device_ids": [f"GPU-{name}"], "indices": [0]} for name in "ab"]
+    gpu_info = {"model": "NVIDIA A100", "count": 2, "nodes": nodes}
+    tried(served, task_id, 1, **{**measured(2.0, 7.0), "gpu_info": gpu_info})
+    refused = served.call("GET", f"/tasks/{task_id}/export/ome")
+    assert (refused.status, refused.error["field"]) == (422, "format")
+    assert "ran on 2 nodes" in refused.error["message"]
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
@@ -161,6 +174,39 @@ def test_no_command_tells_the_value_of_a_variable_and_names_are_for_those_who_ma
     if mode in ("ome", "kserve"):
         assert [plan["service"]["env"] for plan in plans] == [{"SECRET_KEY": "secret-value"}, {}]
     assert "secret-value" not in "".join(plan["command"] for plan in plans)
+
+
+def test_the_winner_of_model_services_is_exported_with_its_storage_and_without_the_values_of_variables(
+    served: Served,
+) -> None:
+    storage = {"type": "pvc", "pvc_name": "models", "pvc_subpath": "llama", "mount_path": "/raid"}
+    env = {"SECRET_KEY": "secret-value", "KUBECONFIG": "/of/the/tuner"}
+    task_id = a_task(served, started=True, deployment_mode="ome", storage=storage, env=env)
+    tried(served, task_id, 1, **measured(1.0, 2.0))
+    text = served.call("GET", f"/tasks/{task_id}/export/ome").body.decode()
+    engine = yaml.safe_load(text)["spec"]["engine"]
+    assert engine["volumes"][0]["persistentVolumeClaim"] == {"claimName": "models"}
+    assert (engine["runner"]["volumeMounts"][0]["mountPath"], "secret-value" in text) == ("/raid", False)
+    named = {"secretKeyRef": {"name": "llama-env", "key": "SECRET_KEY"}}
+    assert engine["runner"]["env"] == [{"name": "SECRET_KEY", "valueFrom": named}]
+    command = served.call("GET", f"/tasks/{task_id}/serving").data["command"]
+    assert "--claim models/llama --mount-path /raid --env SECRET_KEY --param" in command
+    assert "/of/the/tuner" not in command
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a server of root's has tokens of other users")
+def test_another_user_deploys_no_service_whose_variables_are_withheld(served: Served, tmp_path: Path) -> None:
+    token = served.call("POST", "/tokens", {"user": NOBODY}).data["token"]
+    task_id = a_task(served, started=True, deployment_mode="ome", env={"SECRET_KEY": "secret-value"})
+    tried(served, task_id, 1, **measured(1.0, 2.0))
+    env = {**os.environ, "CORRAL_URL": f"http://127.0.0.1:{served.port}", "CORRAL_TOKEN": token, "HOME": str(tmp_path)}
+    told = subprocess.run(
+        [CORRAL, "deploy", "--from", task_id], capture_output=True, text=True, env=env, timeout=COMMAND_S
+    )
+    assert (told.returncode, told.stdout.startswith("corral deploy llama --via ome ")) == (1, True)
+    assert "that only the task's user and administrators may see" in " ".join(told.stderr.split())
+    assert "SECRET_KEY" not in told.stdout + told.stderr
+    assert served.call_tcp("GET", f"/tasks/{task_id}/serving", token="of-nobody").status == 401
 
 
 def test_the_plan_of_serving_is_by_the_winner_or_by_the_experiment_that_is_named(served: Served) -> None:

@@ -136,8 +136,8 @@ def _ome_pod(wanted: ServiceWanted, rules: Rules, placing: PodPlacing, shape: Se
         kept = [one for one in sequence(own.get("env")) if one.get("name") not in wanted.env]
         runner["env"] = [*kept, *runner["env"]]
     if wanted.claim is not None:
-        pod["volumes"] = [*sequence(rules.get("volumes")), _volume(wanted.claim)]
-        runner["volumeMounts"] = [*sequence(own.get("volumeMounts")), _mount(wanted.claim)]
+        pod["volumes"] = [*sequence(rules.get("volumes")), claim_volume(wanted.claim)]
+        runner["volumeMounts"] = [*sequence(own.get("volumeMounts")), claim_mount(wanted.claim)]
     if runner:
         pod["runner"] = {"name": "ome-container", **runner}
     return pod
@@ -244,11 +244,13 @@ def _meta(wanted: ServiceWanted, wish: NodeWish | None) -> dict[str, Any]:
     }
 
 
-def _volume(claim: ModelClaim) -> dict[str, Any]:
+def claim_volume(claim: ModelClaim) -> dict[str, Any]:
+    """Return the volume of a pod that a claim becomes."""
     return {"name": _CLAIM, "persistentVolumeClaim": {"claimName": claim.name}}
 
 
-def _mount(claim: ModelClaim) -> dict[str, Any]:
+def claim_mount(claim: ModelClaim) -> dict[str, Any]:
+    """Return the place of that volume in a container."""
     mount = {"name": _CLAIM, "mountPath": claim.mount_path, "readOnly": True}
     return mount | ({"subPath": claim.sub_path} if claim.sub_path else {})
 

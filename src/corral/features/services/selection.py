@@ -1,7 +1,7 @@
 """The options by which the node of a model service is chosen: the same in commands, in tuning tasks and in Python."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -46,8 +46,8 @@ class NodeSelection:
         whole_nodes_last: whether a service that needs a part of a node goes to one in use rather than to a free one.
         count_hosts: whether the node must also have room for the CPUs, the memory and the pod.
         window_s: the seconds over which the use of a GPU is averaged, by Prometheus; 0 is its last reading.
-        prometheus_url: a Prometheus that scrapes dcgm-exporter; None is that of CORRAL_PROMETHEUS_URL, if it is set.
-        exec_nvidia_smi: whether nvidia-smi is run in pods whose GPUs have no other readings.
+        prometheus_url: a Prometheus that scrapes the exporter of the GPUs; None is that of CORRAL_PROMETHEUS_URL, if set.
+        exec_nvidia_smi: whether the driver's tool is run in pods whose GPUs have no other readings.
     """
 
     affinity: NodeAffinity = NodeAffinity.PREFERRED
@@ -94,7 +94,8 @@ def check_selection(selection: NodeSelection, field: str = "") -> None:
 def command_words(selection: NodeSelection) -> list[str]:
     """Return the options of `corral deploy` that mean the same selection; [] for the usual one."""
     words: list[str] = []
-    for name, flag in _FLAGS.items():
+    for name in (one.name for one in fields(selection)):
+        flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
         value = getattr(selection, name)
         if value == getattr(USUAL, name):
             continue
@@ -112,14 +113,9 @@ def command_words(selection: NodeSelection) -> list[str]:
 
 _FLAGS = {
     "affinity": "--node",
-    "fallback": "--fallback",
-    "utilization_threshold": "--utilization-threshold",
-    "memory_threshold": "--memory-threshold",
     "prefer_nodes": "--prefer-node",
     "prefer_labels": "--prefer",
-    "whole_nodes_last": "--whole-nodes-last",
-    "count_hosts": "--count-hosts",
     "window_s": "--window",
     "prometheus_url": "--prometheus",
-    "exec_nvidia_smi": "--exec-nvidia-smi",
 }
+"""The options whose names differ from those of the fields."""

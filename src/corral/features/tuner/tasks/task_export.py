@@ -10,10 +10,13 @@ import yaml
 
 from corral.config.tuner import TunerSettings
 from corral.core.model.errors import Refused
+from corral.features.services.manifests import claim_mount, claim_volume
+from corral.features.services.service_env import env_entries
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
 from corral.features.tuner.engines.inference_engine import engine_of
 from corral.features.tuner.finding_answers import ExperimentSummary
-from corral.features.tuner.tasks.serving_plan import gpus_of, serving_command
+from corral.features.tuner.measuring.gpu_records import members_in
+from corral.features.tuner.tasks.serving_plan import gpus_of, serving_command, serving_plan
 
 _COLUMNS = ("experiment_id", "status", "objective_score", "gpus", "gpu_model", "job_id", "error_message")
 _TIMES = ("created_at", "started_at", "completed_at")
@@ -74,9 +77,11 @@ def submit_line(detail: TaskDetail, best: ExperimentRow, site: TunerSettings) ->
 def ome_manifest(detail: TaskDetail, best: ExperimentRow, site: TunerSettings) -> str:
     """Return an InferenceService of OME with the best parameters, as YAML.
 
-    Its command and arguments are complete, because OME replaces the runtime's own by them. OME sets $(MODEL_PATH).
+    Its command and arguments are complete, because OME replaces the runtime's own by them. OME sets $(MODEL_PATH). It
+    has the storage of a task for model services. The values of variables are those of a Secret, which it names.
     Raises Refused if the engine of a runtime is not known.
     """
+    _refuse_gang(best)
     model, engine = detail.config.model, engine_of(detail.config)
     if not engine.program:
         raise Refused(
@@ -86,20 +91,28 @@ def ome_manifest(detail: TaskDetail, best: ExperimentRow, site: TunerSettings) -
         )
     program, *arguments = engine.command("$(MODEL_PATH)", best.parameters, host="0.0.0.0", port=_OME_PORT)
     gpus = {"nvidia.com/gpu": str(gpus_of(detail, best).used)}
-    runner = {
+    runner: dict[str, Any] = {
         "name": "ome-container",
         "command": [program],
         "args": arguments,
         "resources": {"limits": gpus, "requests": dict(gpus)},
     }
+    server: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1, "runner": runner}
+    metadata: dict[str, Any] = {"name": _object_name(detail.config.task_name), "namespace": model.namespace}
+    wanted = serving_plan(detail, best, site).service
+    if wanted is not None and wanted.env:
+        runner["env"] = env_entries(metadata["name"], {}, wanted.env)
+    if wanted is not None and wanted.claim is not None:
+        server["volumes"], runner["volumeMounts"] = [claim_volume(wanted.claim)], [claim_mount(wanted.claim)]
+        metadata["annotations"] = wanted.claim.annotations
     service = {
         "apiVersion": "ome.io/v1beta1",
         "kind": "InferenceService",
-        "metadata": {"name": _object_name(detail.config.task_name), "namespace": model.namespace},
+        "metadata": metadata,
         "spec": {
             "model": {"name": _object_name(model.id_or_path.rstrip("/").rsplit("/", 1)[-1])},
             "runtime": {"name": detail.config.base_runtime},
-            "engine": {"minReplicas": 1, "maxReplicas": 1, "runner": runner},
+            "engine": server,
         },
     }
     return _yaml(service)
@@ -111,6 +124,14 @@ WINNERS: Mapping[str, Callable[[TaskDetail, ExperimentRow, TunerSettings], str]]
     "ome": ome_manifest,
 }
 """The functions that export the best experiment, by the name of the format."""
+
+
+def _refuse_gang(best: ExperimentRow) -> None:
+    """Raise Refused if the experiment ran on several nodes: a service asks for the GPUs of one."""
+    members = members_in(best.gpu_info)
+    if members > 1:
+        said = f"the best experiment ran on {members} nodes, and an exported service runs on one"
+        raise Refused(f"format: {said}; export the `submit` line instead", field="format")
 
 
 def _yaml(value: Mapping[str, Any]) -> str:
