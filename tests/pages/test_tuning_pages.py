@@ -12,6 +12,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from corral.client import Client
+from corral.core.ports.monitoring import MonitoredDevice
+from corral.features.history.recording.series import SERIES, DeviceReadings
+from corral.features.tuner.measuring.gpu_records import course_of, figures_of_gpus, gpus_of_level, windows_of
 from tests.e2e.box import Box, described, serving
 from tests.pages.conftest import Visit, visiting
 from tests.pages.forwarded import forwarded
@@ -141,6 +144,35 @@ def test_experiments_are_seen_as_they_come(visit: Visit, site: Box) -> None:
         expect(page.get_by_text("No experiments yet")).to_be_visible()
         assert visit.errors == []
         client.tasks.delete(task_id)
+
+
+def test_gpus_that_the_tuner_has_read_itself_have_a_table_and_charts(visit: Visit, site: Box) -> None:
+    gpu = MonitoredDevice(HOSTILE, "NVIDIA-H100-80GB-HBM3", 80_000)
+    window = (1_700_000_000.0, 1_700_000_060.0)
+    values = {"utilization_pct": 93.0, "memory_used_mib": 40_000.0, "power_w": 311.0}
+    readings = [
+        DeviceReadings(window[0] + at, 5.0, tuple(values.get(name) for name in SERIES)) for at in range(5, 61, 5)
+    ]
+    read = {gpu: readings}
+    level = {"stats": {}, **gpus_of_level(60.0, windows_of(read, window)), **course_of(read, window)}
+    with Client(site.home) as client:
+        task_id = client.tasks.create({**TASK, "task_name": "service", "benchmark": ENDLESS}).id
+        client.tasks.start(task_id)
+        row = site.until(lambda: next(iter(client.experiments.list(task_id)), None))
+        info = {"model": "NVIDIA-H100-80GB-HBM3", "count": 1}
+        metrics = {"raw_results": [level], **figures_of_gpus([level])}
+        site.until(lambda: client.experiments.get(row.id).status == "benchmarking")
+        client.experiments.change(row.id, metrics=metrics, gpu_info=info)
+        page = visit.go(f"/experiments/{row.id}")
+        expect(page.get_by_label("Each GPU").get_by_role("row").nth(1)).to_contain_text("93 %")
+        for chart in ("GPU Utilization (%)", "Memory Usage (%)", "Power Draw (W)"):
+            expect(page.get_by_role("img", name=f"{chart} of experiment 1 over time")).to_be_visible()
+        expect(page.get_by_label("Power Draw (W) of experiment 1 over time, in words")).to_contain_text("mean 311.0 W")
+        wrong = what_is_wrong(visit, f"/experiments/{row.id}")
+        page.set_viewport_size({"width": 1280, "height": 800})
+        assert wrong + visit.errors == []
+        client.tasks.cancel(task_id)
+        site.until(lambda: client.experiments.get(row.id).status == "failed")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a server of root's has tokens of other users")

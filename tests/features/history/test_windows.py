@@ -21,6 +21,7 @@ from corral.core.ports.monitoring import MonitoredDevice
 from corral.features.history.answers import GpuWindow, GpuWindows, SeriesWindow
 from corral.features.history.monitoring import monitoring_of, series_of_readings
 from corral.features.history.recording.file import HistoryFile
+from corral.features.history.recording.levels import kept_levels, steps_within
 from corral.features.history.recording.series import SERIES, DeviceReadings
 from corral.features.history.server_history import ServerHistory
 
@@ -99,6 +100,27 @@ def test_an_old_window_has_only_the_whole_steps_that_are_still_known(tmp_path: P
     assert (found.from_, found.to, used.count, used.min) == (T0 + 20, T0 + 40, 20, 80)
     assert nothing.gpus == ()
     assert monitoring_of([nothing.gpus]) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "seconds", "step_s"),
+    [
+        (3_000, 2_900, 1),
+        (5_000, 4_900, 10),
+        (80_000, 79_000, 60),
+        (3 * 86_400, 3_000, 60),
+        (3 * 86_400, 3 * 86_400, 900),
+        (300 * 86_400, 3_000, 3_600),
+        (4_000 * 86_400, 3_000 * 86_400, 3_600),
+    ],
+)
+def test_the_finest_steps_are_read_that_are_kept_and_not_too_many(seconds_ago: int, seconds: int, step_s: int) -> None:
+    since = T0 - seconds_ago + 0.5
+    level, (first, last) = steps_within(kept_levels(7), since, since + seconds, T0)
+    assert level.step_s == step_s
+    assert first % step_s == last % step_s == 0
+    assert since <= first < since + step_s
+    assert since + seconds - step_s < last <= since + seconds
 
 
 def test_the_newest_sample_counts_although_nobody_has_recorded_it_yet(tmp_path: Path) -> None:

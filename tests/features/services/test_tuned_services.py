@@ -146,7 +146,7 @@ def test_every_tuned_parameter_reaches_the_engine_and_its_own_words_say_which_it
     task["env"] = {**task["env"], "ENGINE_LOG": "debug"}
     with Client(box.home) as client:
         row = over(box, client, begun(client, **task))
-        good, bad = client.experiments.list(row.id, metrics=True)
+        good, bad, _ = client.experiments.list(row.id, metrics=True)
     assert (row.status, good.status, bad.status) == ("completed", "success", "failed")
     assert "argument --chunk-size: invalid int value: 'many'" in (bad.error_message or "")
     assert (good.service_name, good.job_id) == ("tuned-by-test-exp1", None)
@@ -186,9 +186,9 @@ def test_a_service_outlives_the_loss_of_its_pod_and_of_its_tuner_and_is_gone_in_
             until(box, client, task_id, lambda row: row.status == "pending")
             os.kill(tuner_of(box, task_id), signal.SIGKILL)
         row = over(box, client, task_id)
-        (one,) = client.experiments.list(task_id, metrics=True)
+        one, _ = client.experiments.list(task_id, metrics=True)
     assert (row.error_message, one.status, len((one.metrics or {})["raw_results"])) == (None, "success", 1)
-    assert (list(operator.made), len(operator.uids)) == (["tuned-by-test-exp1"], 1)
+    assert (list(operator.made), len(operator.uids)) == (["tuned-by-test-exp1", "tuned-by-test-exp2"], 2)
     assert operator.made["tuned-by-test-exp1"]["spec"]["predictor"]["model"]["storageUri"] == "pvc://models/llama"
     assert_nothing_is_left(site, "kserve")
 
@@ -200,6 +200,7 @@ def test_the_gpus_of_a_service_are_read_while_it_is_measured(
 ) -> None:
     exporter = Exporter(f"host-a-{site.tag}")
     exporter.give(site.namespace, "tuned-by-test-exp1-pod", 3, 5)
+    exporter.give(site.namespace, "tuned-by-test-exp2-pod", 0, 1)
     exporter.gpus[3].used_pct, exporter.gpus[3].power_w = 90, 400
     exporter.gpus[5].used_pct, exporter.gpus[5].power_w = 80, 300
     levels = {**SLOW, "num_concurrency": [1, 4], "max_time_per_iteration": 0.08}
@@ -212,7 +213,7 @@ def test_the_gpus_of_a_service_are_read_while_it_is_measured(
     ):
         task["env"] = {**task["env"], "CORRAL_PROMETHEUS_URL": told}
         row = over(box, client, begun(client, **task))
-        (one,) = client.experiments.list(row.id, metrics=True)
+        one, again = client.experiments.list(row.id, metrics=True)
     assert (row.error_message, one.status) == (None, "success")
     metrics = one.metrics or {}
     monitoring = metrics["gpu_monitoring"]
@@ -227,8 +228,11 @@ def test_the_gpus_of_a_service_are_read_while_it_is_measured(
     assert stats["3"]["name"] == "NVIDIA-H100-80GB-HBM3"
     assert metrics["energy_j"] == pytest.approx(700 * metrics["elapsed_time"], rel=0.02)
     assert metrics["energy_per_output_token_j"] > 0
-    (made,) = operator.made.values()
-    assert "CORRAL_PROMETHEUS_URL" not in str(made)
+    assert one.gpu_info is not None
+    assert one.gpu_info["device_ids"] == [f"GPU-host-a-{site.tag}-{index}" for index in (3, 5)]
+    assert one.gpu_info["gpu_info"]["indices"] == [3, 5]
+    assert list((again.metrics or {})["gpu_monitoring"]["gpu_stats"]) == ["0", "1"]
+    assert "CORRAL_PROMETHEUS_URL" not in str(operator.made)
     assert_nothing_is_left(site, operator.via)
 
 

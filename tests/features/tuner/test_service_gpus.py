@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
+from corral.core.ports.monitoring import MonitoredDevice
 from corral.engines.kubernetes.cluster.node_facts import read_node
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.engines.kubernetes.inventory.readings.cluster_readings import EXPORTERS_ALONE, ReadingSources
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 from corral.features.history.answers import GpuWindow
 from corral.features.tuner.deployments import service_gpus
-from corral.features.tuner.deployments.service_gpus import OwnGpus, ServiceGpus
+from corral.features.tuner.deployments.service_gpus import OwnGpus, ServiceGpus, gpu_info_of_service
+from corral.features.tuner.measuring.gpu_records import windows_of
 from tests.engines.kubernetes import manifests
 from tests.engines.kubernetes.exporter import Exporter
 from tests.engines.kubernetes.inventory.readings.test_cluster_readings import client_of, prometheus, serving
@@ -66,7 +68,8 @@ def listed(items: Sequence[Any]) -> str:
 
 
 def pod_of_exporter(node: str) -> dict[str, Any]:
-    metadata = {"name": f"dcgm-{node}", "namespace": "gpu-operator"}
+    owners = [{"kind": "DaemonSet", "name": "dcgm", "uid": "u", "controller": True}]
+    metadata = {"name": f"dcgm-{node}", "namespace": "gpu-operator", "ownerReferences": owners}
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 
 
@@ -83,7 +86,8 @@ def watched(
         def since(began_at: float) -> Sequence[GpuWindow]:
             until = time.monotonic() + 60
             while True:
-                found = gpus.window(began_at, time.time())
+                window = began_at, time.time()
+                found = windows_of(gpus.readings(*window), window)
                 if found and min(one.count for gpu in found for one in gpu.series.values()) >= 2:
                     return found
                 assert time.monotonic() < until, found
@@ -179,6 +183,17 @@ def test_a_prometheus_that_does_not_answer_gives_way_to_the_exporters(
     with watched(cluster, tmp_path, ReadingSources("http://127.0.0.1:9")) as since:
         assert list(used(since(time.time()))) == ["0"]
     assert caplog.text.count("Prometheus at http://127.0.0.1:9 does not tell of GPUs") == 1
+
+
+def test_gpus_that_are_known_are_told_as_those_of_a_job() -> None:
+    gpu = GpuReading(3, "GPU-c", 25.0, 20_000, 80_000)
+    told = gpu_info_of_service("H100", 1, {MonitoredDevice("3", "H100", 80_000): gpu})
+    assert (told["model"], told["count"], told["device_ids"]) == ("H100", 1, ["GPU-c"])
+    (detail,) = told["gpu_info"]["details"]
+    assert (told["gpu_info"]["indices"], detail["memory_free_mb"], detail["utilization_percent"]) == ([3], 60_000, 25)
+    assert detail["availability_score"] == pytest.approx(0.6 * 0.75 + 0.4 * 0.75)
+    unknown = gpu_info_of_service(None, 2, {})
+    assert (unknown["count"], unknown["device_ids"], unknown["gpu_info"]["indices"]) == (2, [], [])
 
 
 def readings(*pods: str | None) -> list[GpuReading]:

@@ -76,7 +76,10 @@ def test_gpus_are_watched_for_the_seconds_of_the_measurement(box: Box, ended: di
         row = client.experiments.list(ended["watched"].id, metrics=True)[0]
     assert row.metrics is not None
     watched = row.metrics["gpu_monitoring"]
+    (level,) = row.metrics["raw_results"]
+    # It samples each second, and only whole seconds within the 3.6 s of the level count.
     assert 1 <= watched["sample_count"] <= 4
+    assert 0 < watched["monitoring_duration_seconds"] <= level["run_duration"]
     (gpu,) = watched["gpu_stats"].values()
     assert gpu["utilization"]["samples"] == watched["sample_count"]
 

@@ -107,5 +107,5 @@ def test_a_source_that_fails_misses_readings_and_says_why_once(caplog: pytest.Lo
     sampler = GpuSampler(read, 0.01)
     assert failed.wait(60)
     sampler.close()
-    assert sampler.window(0.0, 1e12) == ()
+    assert sampler.readings(0.0, 1e12) == {}
     assert caplog.text.count("GPUs are not read: no such pod") == 1

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { Experiment } from "../api/taskQueries";
 import { comparedFigures, comparedParameters } from "./compared";
 import { figureText, gpusText, objectiveOf, scorePoints, scoreText, variedParameters } from "./figures";
-import { levelsOf, monitoringOf, numbersOf } from "./levels";
+import { courseOf, levelsOf, monitoringOf, numbersOf } from "./levels";
 
 const row = (number: number, score: number | null, parameters = {}): Experiment => ({
   id: String(100 + number),
@@ -79,6 +79,7 @@ it("takes of metrics only what is what it should be", () => {
   for (const garbage of [null, [], "x", { raw_results: "x", gpu_monitoring: [] }, { raw_results: [null] }]) {
     expect(levelsOf(garbage)).toEqual([]);
     expect(monitoringOf(garbage)).toBeNull();
+    expect(courseOf(garbage)).toBeNull();
   }
   expect(numbersOf({ a: 1, b: "<img>" })).toEqual({ a: 1 });
   const stats = { 0: { name: 7, utilization: { min: 1, mean: 2, max: 3 }, temperature_c: "hot" }, 1: null };
@@ -87,4 +88,49 @@ it("takes of metrics only what is what it should be", () => {
     samples: 4,
     stats: { 0: { name: null, utilization: { min: 1, mean: 2, max: 3 } } },
   });
+});
+
+it("joins what the tuner has read of GPUs at each level to lines over time", () => {
+  const gpu = (means: unknown) => ({ label: "3", name: "H100", memory_mib: 80_000, means });
+  const course = (from: number, means: unknown) => ({
+    gpu_course: { from, to: from + 30, step_s: 10, gpus: [gpu(means)] },
+  });
+  const metrics = {
+    raw_results: [
+      course(100, {
+        power_w: [
+          [0, 300],
+          [2, 310],
+        ],
+      }),
+      { num_concurrency: 1 },
+      course(200, { power_w: [[1, 320]] }),
+    ],
+  };
+  const found = courseOf(metrics);
+  expect(found).toMatchObject({ from: 100, to: 230, step_s: 10 });
+  const [one] = found?.gpus ?? [];
+  expect(one).toMatchObject({ label: "3", name: "H100", memory_mib: 80_000 });
+  expect(one?.series.power_w?.map(({ t, mean }) => [t, mean])).toEqual([
+    [100, 300],
+    [120, 310],
+    [210, 320],
+  ]);
+});
+
+it("draws nothing of a course that makes no sense", () => {
+  for (const course of [
+    null,
+    { from: 2, to: 1, step_s: 1, gpus: [] },
+    { from: 1, to: 2, step_s: 0, gpus: [{ label: "0", means: {} }] },
+    { from: 1, to: 2, step_s: 1, gpus: ["x", { label: 3, means: {} }, { label: "0", means: 1 }] },
+  ])
+    expect(courseOf({ raw_results: [{ gpu_course: course }] })).toBeNull();
+  const odd = {
+    from: 1,
+    to: 2,
+    step_s: 1,
+    gpus: [{ label: "0", means: { power_w: [1, ["a", 2], [0, null]] } }],
+  };
+  expect(courseOf({ raw_results: [{ gpu_course: odd }] })?.gpus[0]?.series).toEqual({ power_w: [] });
 });

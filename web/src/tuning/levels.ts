@@ -1,4 +1,5 @@
 /** What was measured of an experiment, as far as it is what it should be: whoever runs a task writes it. Pure. */
+import type { Schemas } from "../api/client";
 import type { JobDetail } from "../api/queries";
 
 type GpuStats = NonNullable<JobDetail["gpu_monitoring"]>["gpu_stats"];
@@ -80,4 +81,51 @@ function gpuOf(gpu: Loose) {
     return min === undefined || mean === undefined || max === undefined ? [] : [[name, { min, mean, max }]];
   });
   return { name: typeof gpu.name === "string" ? gpu.name : null, ...Object.fromEntries(ranges) };
+}
+
+/**
+ * What the GPUs were like over all levels, where the tuner has read them itself, as the history of a job has it; null where
+ * it has not.
+ */
+export function courseOf(metrics: unknown): Schemas["JobGpusHistory"] | null {
+  const results = isObject(metrics) && Array.isArray(metrics.raw_results) ? metrics.raw_results : [];
+  const courses = results.filter(isObject).flatMap(({ gpu_course: course }) => {
+    if (!isObject(course)) return [];
+    const { from, to, step_s: stepS } = numbersOf(course);
+    const usable = from !== undefined && to !== undefined && stepS !== undefined && stepS > 0 && from < to;
+    return usable && Array.isArray(course.gpus)
+      ? [{ from, to, stepS, gpus: course.gpus.filter(isObject) }]
+      : [];
+  });
+  const gpus = new Map<
+    string,
+    Schemas["JobGpuHistory"] & { series: Record<string, Schemas["HistoryPoint"][]> }
+  >();
+  for (const { from, stepS, gpus: read } of courses)
+    for (const one of read) {
+      if (typeof one.label !== "string" || !isObject(one.means)) continue;
+      const name = typeof one.name === "string" ? one.name : null;
+      const memoryMib = typeof one.memory_mib === "number" ? one.memory_mib : null;
+      const known = gpus.get(one.label) ?? { label: one.label, name, memory_mib: memoryMib, series: {} };
+      gpus.set(one.label, known);
+      for (const [series, means] of Object.entries(one.means))
+        (known.series[series] ??= []).push(...pointsOf(means, from, stepS));
+    }
+  if (!gpus.size) return null;
+  return {
+    id: "",
+    from: Math.min(...courses.map(({ from }) => from)),
+    to: Math.max(...courses.map(({ to }) => to)),
+    step_s: Math.max(...courses.map(({ stepS }) => stepS)),
+    gpus: [...gpus.values()],
+    series: {},
+  };
+}
+
+function pointsOf(means: unknown, from: number, stepS: number): Schemas["HistoryPoint"][] {
+  return (Array.isArray(means) ? means : []).flatMap((pair: unknown) => {
+    const [step, mean] = Array.isArray(pair) ? (pair as unknown[]) : [];
+    if (typeof step !== "number" || typeof mean !== "number") return [];
+    return [{ t: from + step * stepS, min: mean, mean, max: mean, p95: mean, coverage: 1 }];
+  });
 }

@@ -17,7 +17,8 @@ from corral.core.scheduling.explaining.impossible import sharing_lack
 from corral.core.sharing.enforcement import enforcement
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.engines.kubernetes.inventory.occupants import Occupant, keep_occupant
-from corral.engines.kubernetes.inventory.seen_node import SeenNode, see_node, silence_of
+from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading, NodeReadings
+from corral.engines.kubernetes.inventory.seen_node import SeenNode, see_node, silence_of, with_readings
 from tests.engines.kubernetes import manifests
 
 LABELS = {
@@ -215,3 +216,12 @@ def test_a_node_that_is_not_ready_says_why() -> None:
     assert silence_of(facts()) is None
     item["status"]["allocatable"]["cpu"] = "many"
     assert str(silence_of(read_node(item))).startswith("node gpu-07 cannot be used: ")
+
+
+def test_a_reading_of_power_and_clock_is_one_of_the_sample() -> None:
+    read = NodeReadings(5.0, (GpuReading(0, utilization_pct=90.4, power_w=311.25, sm_clock_mhz=1980.0),))
+    (sample,) = with_readings(seen(facts(1)), read, 6.0).samples
+    assert (sample.utilization_pct, sample.power_mw, sample.sm_clock_mhz) == (90, 311_250, 1980)
+    unread = NodeReadings(5.0, (GpuReading(0, utilization_pct=90.4),))
+    (sample,) = with_readings(seen(facts(1)), unread, 6.0).samples
+    assert (sample.power_mw, sample.sm_clock_mhz) == (None, None)

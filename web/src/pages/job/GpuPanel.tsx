@@ -105,19 +105,24 @@ function Cell({ of, more }: { of: Measured | null; more?: string | null }) {
 /** A line for each GPU over the time of the last run. */
 export function GpuCharts({ job }: { job: JobDetail }) {
   const history = useQuery(jobGpusQuery(job.id, SERIES, job.ended_at == null));
-  const drawn = useMemo(
-    () => history.data && CHARTS.map((charted) => ({ charted, ...drawingOf(history.data, charted) })),
-    [history.data],
-  );
   if (history.error && !history.data)
     return <Failed error={history.error} retry={() => void history.refetch()} />;
-  if (!history.data || !drawn) return <Loading what="what was measured" />;
+  if (!history.data) return <Loading what="what was measured" />;
+  return <GpuLines history={history.data} of={`job ${job.id}`} />;
+}
+
+/** A chart for each series, with a line for each GPU. */
+export function GpuLines({ history, of }: { history: JobGpus; of: string }) {
+  const drawn = useMemo(
+    () => CHARTS.map((charted) => ({ charted, ...drawingOf(history, charted) })),
+    [history],
+  );
   return (
     <>
-      {isSpread(history.data) && (
+      {isSpread(history) && (
         <p className="quiet">
-          {history.data.gpus.length} GPUs are too many for a line each: the charts show their highest, mean
-          and lowest values at each moment.
+          {history.gpus.length} GPUs are too many for a line each: the charts show their highest, mean and
+          lowest values at each moment.
         </p>
       )}
       <div className="columns gpu-charts">
@@ -128,9 +133,9 @@ export function GpuCharts({ job }: { job: JobDetail }) {
             </figcaption>
             {lines.length ? (
               <Chart
-                group={`job ${job.id}`}
+                group={of}
                 height={180}
-                label={`${title} of job ${job.id} over time`}
+                label={`${title} of ${of} over time`}
                 option={option}
                 summary={summary}
               />

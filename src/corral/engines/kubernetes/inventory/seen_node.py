@@ -193,14 +193,13 @@ def _holders(
 
 def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> DeviceSample:
     """Return a sample with the cluster's facts of `sample`, and with this reading."""
-    used, total = reading.memory_used_mib, reading.memory_total_mib
     return DeviceSample(
         sample.uuid,
         taken_at,
         utilization_pct=None if reading.utilization_pct is None else round(reading.utilization_pct),
-        memory_used_mib=used,
-        memory_free_mib=None if used is None or total is None else max(0, total - used),
-        memory_total_mib=total,
+        memory_used_mib=reading.memory_used_mib,
+        memory_free_mib=reading.memory_free_mib,
+        memory_total_mib=reading.memory_total_mib,
         temperature_c=None if reading.temperature_c is None else round(reading.temperature_c),
         power_mw=None if reading.power_w is None else round(1000 * reading.power_w),
         sm_clock_mhz=None if reading.sm_clock_mhz is None else round(reading.sm_clock_mhz),

@@ -1,12 +1,11 @@
 """The common interface of all modes of deployment, and their errors."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from corral.client import Client
 from corral.core.model.jobs.job import Request
-from corral.features.history.answers import GpuWindow
 from corral.features.services.service_wanted import ServiceWanted
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.engines.inference_engine import InferenceEngine
@@ -91,8 +90,8 @@ class Deployment(Protocol):
         """Return facts about the GPUs of the deployment (`gpus` is their number), None if unknown."""
         ...
 
-    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
-        """Return the readings of its GPUs between these times (Unix seconds), () if they are not known."""
+    def gpu_figures(self, began_at: float, ended_at: float) -> Mapping[str, Any]:
+        """Return the readings of its GPUs between these times (Unix seconds) as a level's figures; empty if unknown."""
         ...
 
     def last_lines(self) -> str:

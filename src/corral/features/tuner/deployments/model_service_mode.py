@@ -9,14 +9,13 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
-from corral.features.history.answers import GpuWindow
 from corral.features.services.selection import NodeSelection, command_words
 from corral.features.services.service_wanted import MOUNT_PATH, ModelClaim, ServiceWanted, deploy_words
 from corral.features.tuner.answers import ExperimentRow
@@ -33,6 +32,7 @@ from corral.features.tuner.deployments.deployment import (
 from corral.features.tuner.deployments.health import is_healthy, served_model
 from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import InferenceEngine
+from corral.features.tuner.measuring.gpu_records import course_of, gpus_of_level, windows_of
 from corral.features.tuner.model.tuning_spec import GPU_OPTIONS, TuningSpec
 from corral.features.tuner.search.trial import FailedStep
 
@@ -164,12 +164,16 @@ class ModelService:
             raise GpusTakenAway(f"the pods of {self._name} were taken away")
 
     def gpu_info(self, gpus: int) -> dict[str, Any] | None:
-        """Only Kubernetes knows which GPUs of a node these are."""
-        inner = {"count": gpus, "indices": [], "allocation_method": "kubernetes", "details": []}
-        return {"model": self._gpu_model(), "count": gpus, "device_ids": [], "world_size": gpus, "gpu_info": inner}
+        """Kubernetes does not tell which GPUs of a node these are; readings may."""
+        from corral.features.tuner.deployments.service_gpus import gpu_info_of_service
 
-    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
-        return () if self._gpus is None else self._gpus.window(began_at, ended_at)
+        return gpu_info_of_service(self._gpu_model(), gpus, {} if self._gpus is None else self._gpus.now())
+
+    def gpu_figures(self, began_at: float, ended_at: float) -> Mapping[str, Any]:
+        """No server records these GPUs, so their course is a part of the figures."""
+        window = began_at, ended_at
+        read = {} if self._gpus is None else self._gpus.readings(*window)
+        return {**gpus_of_level(ended_at - began_at, windows_of(read, window)), **course_of(read, window)}
 
     def last_lines(self) -> str:
         from corral.features.services.service_pods import last_lines

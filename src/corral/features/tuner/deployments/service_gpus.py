@@ -1,14 +1,18 @@
 """The GPUs of a model service, as a Prometheus, the exporters of its nodes, or its pods themselves tell of them."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from corral.core.model.devices.device import availability_score
 from corral.core.model.errors import CorralError
+from corral.core.model.placing.allocation import ChosenDevice, GpuInfo
 from corral.core.ports.monitoring import MonitoredDevice
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
+from corral.engines.kubernetes.cluster.errors import MissingRight
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_labels, gpus_of
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts
@@ -24,10 +28,9 @@ from corral.engines.kubernetes.inventory.readings.cluster_readings import (
     scraped_between,
 )
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
-from corral.features.history.answers import GpuWindow
-from corral.features.history.monitoring import series_of_readings
 from corral.features.history.recording.series import SERIES, DeviceReadings, covered_s
-from corral.features.tuner.measuring.gpu_sampler import GpuSampler, Values
+from corral.features.tuner.measuring.gpu_sampler import GpuSampler, ReadGpus, Values
+from corral.wire import to_plain
 
 log = logging.getLogger("corral.tuner")
 
@@ -76,21 +79,31 @@ class ServiceGpus:
         self._cluster = cluster
         self._sources = sources
         self._pods = pods
-        self._nodes: dict[str, NodeFacts | None] = {}
+        self._nodes: dict[str, NodeFacts] = {}
         self._exporters: Mapping[str, PodName] = {}
         self._looked_for: frozenset[str] = frozenset()
         self._said: set[str] = set()
+        self._latest: Mapping[MonitoredDevice, GpuReading] = {}
         self._sampler: GpuSampler | None = None
         if sources.prometheus_url is None:
             self._sample()
 
-    def window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
-        """Return the readings between these times (Unix seconds), () if they are not known."""
+    def readings(self, began_at: float, ended_at: float) -> ReadGpus:
+        """Return the readings of each GPU between these times (Unix seconds), empty if they are not known."""
         if self._sources.prometheus_url is not None:
             if scraped := self._scraped(self._sources.prometheus_url, began_at, ended_at):
                 return scraped
             self._sample()
-        return () if self._sampler is None else self._sampler.window(began_at, ended_at)
+        return {} if self._sampler is None else self._sampler.readings(began_at, ended_at)
+
+    def now(self) -> Mapping[MonitoredDevice, GpuReading]:
+        """Return the newest reading of each GPU, empty if they are not known, or not yet."""
+        if self._sources.prometheus_url is not None:
+            if self._sampler is None:
+                # The pods may be others than before.
+                self._latest = {}
+            self.readings(time.time() - LOOK_BACK_S, time.time())
+        return self._latest
 
     def close(self) -> None:
         """End its thread."""
@@ -113,23 +126,26 @@ class ServiceGpus:
         if name not in self._nodes:
             try:
                 # The node is listed, not read, because users that choose nodes may list them.
-                found = self._cluster.list(NODES, Selection(fields=f"metadata.name={name}"))
-                self._nodes[name] = read_node(found[0]) if found else None
+                (found,) = self._cluster.list(NODES, Selection(fields=f"metadata.name={name}"))
+                self._nodes[name] = read_node(found)
             except (CorralError, ValueError) as error:
                 self._say(f"the GPUs of node {name} are not read: {error}")
-                self._nodes[name] = None
+                return None
         return self._nodes[name]
 
     def _find_exporters(self, nodes: frozenset[str]) -> None:
-        """Find the exporters once for these nodes: there is one on each node of the cluster."""
+        """Find the exporters of these nodes, once: a cluster has one on each of its nodes."""
         if nodes == self._looked_for:
             return
-        self._looked_for = nodes
+        found: Mapping[str, PodName] = {}
         try:
             found = find_exporters(self._cluster)
+            self._looked_for = nodes
+        except MissingRight as error:
+            self._say(f"the exporters of the cluster are not read: {error}")
+            self._looked_for = nodes
         except CorralError as error:
             self._say(f"the exporters of the cluster are not read: {error}")
-            found = {}
         self._exporters = {node: pod for node, pod in found.items() if node in nodes}
 
     def _say(self, text: str) -> None:
@@ -148,40 +164,48 @@ class ServiceGpus:
         found = read_gpus(self._cluster, names, direct, containers, exporters=self._exporters)
         for remark in found.remarks:
             self._say(remark)
+        if found.failed:
+            # An exporter that was replaced has another name.
+            self._looked_for = frozenset()
         own = _own(places, found.by_node)
         if not own and direct.exec_nvidia_smi:
             own = _own(places, read_gpus(self._cluster, names, direct, containers, exporters={}).by_node)
-        return own
+        self._latest = own
+        return {device: _values(gpu) for device, gpu in own.items()}
 
-    def _scraped(self, url: str, began_at: float, ended_at: float) -> list[GpuWindow]:
-        places = self._places()
+    def _scraped(self, url: str, began_at: float, ended_at: float) -> ReadGpus:
+        places, found = self._places(), dict[MonitoredDevice, list[_Scraped]]()
         try:
-            return [gpu for place in places for gpu in _windows(url, place, len(places) > 1, (began_at, ended_at))]
+            for place in places:
+                for at, gpus in _scrapes(url, place, began_at - LOOK_BACK_S, ended_at):
+                    for device, gpu in _own([place], {place.node.name: gpus}, several=len(places) > 1).items():
+                        found.setdefault(device, []).append(_Scraped(at, gpu))
         except CorralError as error:
             self._say(str(error))
-            return []
+            return {}
+        if found:
+            self._latest = {device: read[-1].gpu for device, read in found.items()}
+        within = {device: [one for one in _covering(read) if one.at > began_at] for device, read in found.items()}
+        return {device: read for device, read in within.items() if read}
 
 
-def _own(places: Sequence[OwnGpus], by_node: Mapping[str, Sequence[GpuReading]]) -> dict[MonitoredDevice, Values]:
+class _Scraped(NamedTuple):
+    """A GPU at the time of a scrape (Unix seconds)."""
+
+    at: float
+    gpu: GpuReading
+
+
+def _own(
+    places: Sequence[OwnGpus], by_node: Mapping[str, Sequence[GpuReading]], *, several: bool | None = None
+) -> dict[MonitoredDevice, GpuReading]:
+    """Return the service's GPUs by their names: its indices, on `several` nodes "NODE:INDEX"."""
+    several = len(places) > 1 if several is None else several
     return {
-        _named(gpu, place.node, several=len(places) > 1): _values(gpu)
+        _named(gpu, place.node, several=several): gpu
         for place in places
         for gpu in place.of(by_node.get(place.node.name, ()))
     }
-
-
-def _windows(url: str, place: OwnGpus, several: bool, window: tuple[float, float]) -> list[GpuWindow]:
-    """Return the readings of a node's GPUs in a window, by scrapes. Raises CorralError."""
-    began_at, ended_at = window
-    found: dict[MonitoredDevice, list[tuple[float, Values]]] = {}
-    for at, gpus in _scrapes(url, place, began_at - LOOK_BACK_S, ended_at):
-        for gpu in place.of(gpus):
-            found.setdefault(_named(gpu, place.node, several=several), []).append((at, _values(gpu)))
-    return [
-        GpuWindow(*device, series)
-        for device, read in found.items()
-        if (series := series_of_readings(_covering(read), window))
-    ]
 
 
 def _scrapes(url: str, place: OwnGpus, since: float, until: float) -> list[tuple[float, tuple[GpuReading, ...]]]:
@@ -201,15 +225,15 @@ def _scrapes(url: str, place: OwnGpus, since: float, until: float) -> list[tuple
     return []
 
 
-def _covering(read: Sequence[tuple[float, Values]]) -> list[DeviceReadings]:
+def _covering(read: Sequence[_Scraped]) -> list[DeviceReadings]:
     """Return scrapes as readings, each of which covers the time since the one before, at most their usual interval."""
-    times = [at for at, _ in read]
+    times = [one.at for one in read]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     interval_s = median(gaps) if gaps else LOOK_BACK_S / 2
     before = [None, *times[:-1]]
     return [
-        DeviceReadings(at, covered_s(at, earlier, interval_s), tuple(values.get(name) for name in SERIES))
-        for (at, values), earlier in zip(read, before, strict=True)
+        DeviceReadings(one.at, covered_s(one.at, earlier, interval_s), tuple(map(_values(one.gpu).get, SERIES)))
+        for one, earlier in zip(read, before, strict=True)
     ]
 
 
@@ -228,3 +252,27 @@ def _values(gpu: GpuReading) -> Values:
         "power_w": gpu.power_w,
         "sm_clock_mhz": gpu.sm_clock_mhz,
     }
+
+
+def gpu_info_of_service(model: str | None, gpus: int, known: Mapping[MonitoredDevice, GpuReading]) -> dict[str, Any]:
+    """Return the GPUs of a service in the form that autotuners use. `known` are those with readings, if any."""
+    details = tuple(
+        ChosenDevice(gpu.index, device.name or "", gpu.memory_free_mib, _whole(gpu.utilization_pct), _availability(gpu))
+        for device, gpu in known.items()
+    )
+    inner = GpuInfo(gpus, tuple(gpu.index for gpu in known.values()), "kubernetes", details)
+    return {
+        "model": model,
+        "count": gpus,
+        "device_ids": [gpu.uuid for gpu in known.values() if gpu.uuid is not None],
+        "world_size": gpus,
+        "gpu_info": to_plain(inner),
+    }
+
+
+def _availability(gpu: GpuReading) -> float:
+    return availability_score(gpu.memory_free_mib, gpu.memory_total_mib, _whole(gpu.utilization_pct))
+
+
+def _whole(percent: float | None) -> int | None:
+    return None if percent is None else round(percent)

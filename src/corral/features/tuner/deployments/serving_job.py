@@ -21,7 +21,6 @@ from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.exit_code import exit_code_in_words
-from corral.features.history.answers import GpuWindow
 from corral.features.services.service_wanted import ServiceWanted
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
@@ -40,7 +39,7 @@ from corral.features.tuner.deployments.port_holder import CANNOT_RUN, HOST, NOT_
 from corral.features.tuner.deployments.shell_line import shell_line
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.engines.over_nodes import OverNodes, Version, way_over_nodes, why_not_over_nodes
-from corral.features.tuner.measuring.gpu_records import gpu_info_of
+from corral.features.tuner.measuring.gpu_records import gpu_info_of, gpus_of_level
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.search.trial import FailedStep
 
@@ -131,13 +130,14 @@ class ServingJob:
     def gpu_info(self, gpus: int) -> dict[str, Any] | None:
         return gpu_info_of(self._client.jobs.get(self._id), gpus)
 
-    def gpu_window(self, began_at: float, ended_at: float) -> Sequence[GpuWindow]:
+    def gpu_figures(self, began_at: float, ended_at: float) -> Mapping[str, Any]:
         try:
-            return self._client.jobs.gpus_window(self._id, began_at, ended_at).gpus
+            found = self._client.jobs.gpus_window(self._id, began_at, ended_at)
         except CorralError as error:
             # The figures of the load are known all the same.
             log.warning("job %s: its GPUs are not known from %.0f to %.0f: %s", self._id, began_at, ended_at, error)
-            return ()
+            return {}
+        return gpus_of_level(ended_at - began_at, found.gpus)
 
     def last_lines(self) -> str:
         """Return the end of the output, of a gang with the rank before each line."""

@@ -1,19 +1,26 @@
 """Builds the records of an experiment's GPUs: their identity, and their readings during the measurements. Pure."""
 
+import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from corral.core.model.answers.job_details import JobDetail
 from corral.features.history.answers import GpuWindow
-from corral.features.history.monitoring import monitoring_of
+from corral.features.history.monitoring import monitoring_of, series_of_readings
+from corral.features.history.recording.series import SERIES, DeviceReadings
 from corral.features.tuner.measuring.energy import energy_figures, energy_j
+from corral.features.tuner.measuring.gpu_sampler import ReadGpus
 from corral.wire import from_plain, to_plain
 
 _KEPT = ("utilization_pct", "memory_used_mib", "temperature_c", "power_w", "sm_clock_mhz", "throttle")
 """The series that a level keeps of each GPU. A record has a limit of size, and may have many levels and GPUs."""
 
-_DURATION, _GPUS = "measured_s", "gpus"
+_CHARTED = ("utilization_pct", "memory_used_mib", "temperature_c", "power_w")
+_MOST_LINES, _MOST_STEPS = 16, 30
+"""The most lines of a chart that a level keeps, and their points, where no history has them."""
 
+_DURATION, _GPUS = "measured_s", "gpus"
 
 _BETWEEN_MODELS = " + "
 """Between the models of an experiment that got GPUs of several."""
@@ -50,6 +57,40 @@ def gpus_of_level(duration_s: float, gpus: Sequence[GpuWindow]) -> dict[str, Any
         for gpu in gpus
     ]
     return {_DURATION: duration_s, _GPUS: to_plain(kept)} if any(gpu.series for gpu in kept) else {}
+
+
+def windows_of(read: ReadGpus, window: tuple[float, float]) -> list[GpuWindow]:
+    """Return the sums of readings within a window."""
+    return [GpuWindow(*gpu, series_of_readings(readings, window)) for gpu, readings in read.items()]
+
+
+def course_of(read: ReadGpus, window: tuple[float, float]) -> dict[str, Any]:
+    """Return means of the readings within a window over time, as a part of a level's figures; empty without any.
+
+    `means` has for each GPU and series the number of a step of `step_s` with its mean. A step is no shorter than the
+    interval of the readings, so that a missing one is a gap.
+    """
+    since, until = window
+    intervals_s = [one.covered_s for readings in read.values() for one in readings]
+    if not intervals_s or len(read) > _MOST_LINES:
+        return {}
+    step_s = math.ceil(max((until - since) / _MOST_STEPS, *intervals_s, 1.0))
+    gpus = [
+        {"label": gpu.label, "name": gpu.name, "memory_mib": gpu.memory_mib, "means": _means(readings, since, step_s)}
+        for gpu, readings in read.items()
+    ]
+    return {"gpu_course": {"from": since, "to": until, "step_s": step_s, "gpus": gpus}}
+
+
+def _means(readings: Sequence[DeviceReadings], since: float, step_s: int) -> dict[str, list[list[float]]]:
+    found = {}
+    for name in _CHARTED:
+        steps: dict[int, list[float]] = {}
+        for one in readings:
+            if (value := one.values[SERIES.index(name)]) is not None:
+                steps.setdefault(int((one.at - since) // step_s), []).append(value)
+        found[name] = [[step, round(fmean(values), 1)] for step, values in sorted(steps.items())]
+    return {name: means for name, means in found.items() if means}
 
 
 def members_in(gpu_info: Mapping[str, Any] | None) -> int:

@@ -4,12 +4,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from corral.core.ports.monitoring import MonitoredDevice
-from corral.features.history.answers import GpuWindow
-from corral.features.history.monitoring import series_of_readings
 from corral.features.history.recording.series import SERIES, DeviceReadings, covered_s
 
 log = logging.getLogger("corral.tuner")
@@ -17,8 +15,13 @@ log = logging.getLogger("corral.tuner")
 MOST_READINGS = 20_000
 """The most readings that are kept of a GPU: five hours at one a second. The oldest are dropped, and not covered."""
 
+_LET_GO_S = 0.2
+
 Values = Mapping[str, float | None]
 """The readings of one GPU by series."""
+
+ReadGpus = Mapping[MonitoredDevice, Sequence[DeviceReadings]]
+"""The readings of each GPU in a window."""
 
 
 class _Taken(NamedTuple):
@@ -43,21 +46,21 @@ class GpuSampler:
         self._thread = threading.Thread(target=self._run, name="gpu-sampler", daemon=True)
         self._thread.start()
 
-    def window(self, began_at: float, ended_at: float) -> tuple[GpuWindow, ...]:
-        """Return the readings that were begun and taken between these times (Unix seconds)."""
+    def readings(self, began_at: float, ended_at: float) -> ReadGpus:
+        """Return the readings that were begun and taken between these times (Unix seconds), of each GPU with some."""
         with self._lock:
-            read = {
-                label: [taken.reading for taken in kept if taken.begun_at > began_at]
-                for label, kept in self._readings.items()
+            found = {
+                self._gpus[label]: [
+                    taken.reading for taken in kept if taken.begun_at > began_at and taken.reading.at <= ended_at
+                ]
+                for label, kept in sorted(self._readings.items())
             }
-            gpus = dict(self._gpus)
-        sums = {label: series_of_readings(readings, (began_at, ended_at)) for label, readings in read.items()}
-        return tuple(GpuWindow(*gpus[label], series) for label, series in sorted(sums.items()) if series)
+        return {gpu: readings for gpu, readings in found.items() if readings}
 
     def close(self) -> None:
-        """End the thread. A reading that hangs is not waited for."""
+        """End the thread. A reading that takes long is not waited for."""
         self._stopping.set()
-        self._thread.join(self._every_s + 1.0)
+        self._thread.join(_LET_GO_S)
 
     def _run(self) -> None:
         while True:
@@ -66,7 +69,7 @@ class GpuSampler:
                 found = self._read()
             except Exception as error:
                 found = {}
-                if str(error) != self._complained:
+                if str(error) != self._complained and not self._stopping.is_set():
                     log.warning("GPUs are not read: %s", error)
                 self._complained = str(error)
             self._keep(found, begun_at, time.time())

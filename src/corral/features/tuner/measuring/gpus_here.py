@@ -12,6 +12,7 @@ from corral.client import Client
 from corral.core.model.errors import CorralError, Refused
 from corral.core.ports.monitoring import MonitoredDevice
 from corral.features.history.answers import GpuWindow
+from corral.features.tuner.measuring.gpu_records import windows_of
 from corral.features.tuner.measuring.gpu_sampler import GpuSampler, Values
 from corral.gpu.reading import GPUInfo, Sight, see_through_server
 
@@ -48,7 +49,7 @@ def watched_gpus(endpoint_url: str, gpu_indices: Sequence[int] | None) -> Iterat
         yield _unknown
     else:
         with closing(GpuSampler(lambda: _readings(sight, wanted), EVERY_S)) as sampler:
-            yield sampler.window
+            yield lambda *window: windows_of(sampler.readings(*window), window)
 
 
 def is_here(url: str) -> bool:

@@ -31,7 +31,6 @@ from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
 from corral.features.tuner.measuring.generators import Chosen, LoadGenerator
 from corral.features.tuner.measuring.gpu_records import (
     figures_of_gpus,
-    gpus_of_level,
     model_in,
     models_in,
     windows_of_level,
@@ -254,20 +253,29 @@ class ExperimentRun:
                 f"no request was answered at {level.concurrency} at a time within {result.duration_s:.1f} s: "
                 f"{result.first_failure or 'all took longer'}; the server's last lines:\n{server.last_lines()}",
             )
-        of_gpus = gpus_of_level(result.duration_s, server.gpu_window(result.began_at, result.ended_at))
-        found = level_metrics(result, generator=generator.name, gpus=self._gpus) | of_gpus
+        found = {
+            **level_metrics(result, generator=generator.name, gpus=self._gpus),
+            **server.gpu_figures(result.began_at, result.ended_at),
+        }
         self._levels.append(found)
         read = {name: found[name] for name in _READ if found.get(name) is not None}
         self._trial = replace(self._trial, readings=(*self._trial.readings, LevelReading(level, read)))
         self._task.search.tell(self._trial)
         noise = self._noise((result.began_at, result.ended_at))
-        self._change(metrics=self._metrics(), search_state=state_of(self._trial), noise=noise)
+        self._change(
+            metrics=self._metrics(), search_state=state_of(self._trial), noise=noise, **self._gpus_now_known(server)
+        )
 
     def _noise(self, window: tuple[float, float]) -> dict[str, Any]:
         """Return the noise of all levels so far; the last one was measured in this window."""
         found = with_neighbours(self._row.noise, neighbours(self._client, self._row, window))
         windows = [windows_of_level(level) for level in self._levels]
         return found | noise_of_gpus(windows, self._task.clocks.of(self._client, models_of(windows)))
+
+    def _gpus_now_known(self, server: Deployment) -> dict[str, Any]:
+        """Return the GPUs as a change of the record, if they were not known when the server became ready."""
+        known = (self._row.gpu_info or {}).get("device_ids")
+        return {} if known else {"gpu_info": server.gpu_info(self._gpus)}
 
     def _applied(
         self, generator: LoadGenerator, server: Deployment, endpoint: Endpoint, load: AppliedLoad

@@ -140,6 +140,7 @@ def test_a_prometheus_that_does_not_answer_is_a_remark(tmp_path: Path, url: str)
 def test_exporters_are_asked_through_the_api_server(tmp_path: Path) -> None:
     """The API server is played here: a real one sends no request to loopback, where the exporter of a test is."""
     pods = [exporter("e1", "node-1"), exporter("e2", "node-2"), exporter("e3", "node-3"), {"metadata": {"name": "e4"}}]
+    pods.append({**exporter("lies", "node-1"), "metadata": {"name": "lies", "namespace": "theirs"}})
     answers: Mapping[str, tuple[int, str]] = {
         "/api/v1/namespaces/gpu-operator/pods/e1%3A9400/proxy/metrics": (200, EXPORTED),
         "/api/v1/namespaces/gpu-operator/pods/e2%3A9400/proxy/metrics": (503, "no endpoints available"),
@@ -158,7 +159,8 @@ def test_exporters_are_asked_through_the_api_server(tmp_path: Path) -> None:
 
 
 def exporter(name: str, node: str) -> dict[str, object]:
-    metadata = {"name": name, "namespace": "gpu-operator"}
+    owners = [{"kind": "DaemonSet", "name": "dcgm", "uid": "u", "controller": True}]
+    metadata = {"name": name, "namespace": "gpu-operator", "ownerReferences": owners}
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 
 

@@ -147,5 +147,6 @@ def test_a_query_names_its_series_exactly() -> None:
 )
 def test_what_is_no_answer_over_time_gives_nothing(rows: list[Any]) -> None:
     assert readings_over_time(matrix(*rows)) == readings_over_time(None) == []
-    odd = {"metric": {"__name__": UTILIZATION, "gpu": "0", "node": "n"}, "values": [[1], "x", ["t", "1"], [2, "7"]]}
+    values = [[1], "x", ["t", "1"], [10**400, "1"], [float("nan"), "1"], [2, "7"]]
+    odd = {"metric": {"__name__": UTILIZATION, "gpu": "0", "node": "n"}, "values": values}
     assert told(matrix(odd)) == [(2.0, 7, None)]

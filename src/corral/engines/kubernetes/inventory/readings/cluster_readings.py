@@ -8,13 +8,14 @@ from concurrent.futures import TimeoutError as TookTooLong
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from corral.core.model.errors import CorralError
 from corral.core.model.placing.placement_rules import Labels
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import MissingRight
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
+from corral.engines.kubernetes.cluster.objects import mapping, owner
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.inventory.occupants import PodName
 from corral.engines.kubernetes.inventory.readings.dcgm_text import (
@@ -159,13 +160,23 @@ def is_exporter(labels: Labels) -> bool:
 
 
 def find_exporters(cluster: Cluster, timeout_s: float = READ_S) -> dict[str, PodName]:
-    """Return the running exporter pod of each node that has one. Raises CorralError, such as MissingRight."""
+    """Return the running exporter pod of each node that has one. Raises CorralError, such as MissingRight.
+
+    It must belong to a DaemonSet: any pod can have any label.
+    """
     return {
         str(node): (str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"]))
         for labels in EXPORTER_LABELS
         for pod in cluster.list(PODS, Selection(labels=labels), timeout_s=timeout_s)
-        if (node := (pod.get("spec") or {}).get("nodeName")) and (pod.get("status") or {}).get("phase") == "Running"
+        if (node := (pod.get("spec") or {}).get("nodeName"))
+        and (pod.get("status") or {}).get("phase") == "Running"
+        and _is_of_daemon_set(pod)
     }
+
+
+def _is_of_daemon_set(pod: Mapping[str, Any]) -> bool:
+    found = owner(mapping(pod.get("metadata")))
+    return found is not None and found.kind == "DaemonSet"
 
 
 def _from_prometheus(

@@ -3,6 +3,7 @@ Pure.
 """
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -102,12 +103,21 @@ def _samples_over_time(answer: Any) -> Iterator[dict[float, _Sample]]:
         values, labels = row.get("values"), _texts(row.get("metric"))
         node, field = _node_of(labels), labels.get("__name__", "")
         found = {
-            float(pair[0]): _Sample(node, field, labels, str(pair[1]))
+            at: _Sample(node, field, labels, str(pair[1]))
             for pair in (values if isinstance(values, list) else ())
-            if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], int | float)
+            if isinstance(pair, list) and len(pair) == 2 and (at := _time_of(pair[0])) is not None
         }
         if found and node and field in FIELDS:
             yield found
+
+
+def _time_of(value: Any) -> float | None:
+    """Return Unix seconds, or None for what is no time."""
+    try:
+        at = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return None
+    return at if math.isfinite(at) else None
 
 
 def _samples_of_query(field: str, answer: Any) -> Iterator[_Sample]:

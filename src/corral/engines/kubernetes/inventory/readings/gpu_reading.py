@@ -34,6 +34,13 @@ class GpuReading:
     sm_clock_mhz: float | None = None
 
     @property
+    def memory_free_mib(self) -> int | None:
+        """The memory that is left; None if either amount is unknown."""
+        if self.memory_used_mib is None or self.memory_total_mib is None:
+            return None
+        return max(0, self.memory_total_mib - self.memory_used_mib)
+
+    @property
     def memory_used_pct(self) -> float | None:
         """The used part of the memory in percent; None if either amount is unknown."""
         if self.memory_used_mib is None or not self.memory_total_mib:
