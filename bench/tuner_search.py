@@ -82,7 +82,7 @@ def run_search(server: StandInServer, *, strategy: str, seed: int) -> Run:
     clock = Clock(server, seed)
     search = Search(server.problem(strategy, seed, RACING_MAX_ITERATIONS if strategy == "racing" else CANDIDATES))
     while not clock.over and isinstance(found := search.ask(), Candidate):
-        trial = Trial(found.number, found.parameters)
+        trial = Trial(found.number, found.parameters, repeats=found.repeats)
         deployment = clock.noise.gauss(0, BETWEEN_DEPLOYMENTS)
         clock.spend(DEPLOY_MINUTES)
         while level := search.next_level(trial.number):

@@ -71,6 +71,7 @@ PARSED_IN = {
     "features/tuner/experiment_table.py": OWN,
     "features/tuner/followed_log.py": OWN,
     "core/model/serving/presets.py": OWN,
+    "core/preflight/known_models.py": OWN,
     "features/tuner/other_names/event_translation.py": OWN,
     "engines/kubernetes/cluster/credentials.py": OWN,
     "engines/kubernetes/cluster/json_text.py": "cuts what is nested too deep; other text is an error of the cluster",

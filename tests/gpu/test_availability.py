@@ -91,6 +91,32 @@ def test_a_wait_for_more_than_there_are_does_not_begin(stub: NvmlStub) -> None:
     assert time.monotonic() - began < 30
 
 
+def test_a_wait_for_memory_that_too_few_gpus_have_does_not_begin(stub: NvmlStub) -> None:
+    stub.say("devices 4", "gpu 2 used 79000")
+    began = time.monotonic()
+    available, message = wait_for_gpu_availability(1, 90_000, timeout_seconds=60)
+    assert time.monotonic() - began < 30
+    assert not available
+    assert message == (
+        "0 of 4 GPUs available (1 needed, each with 90000 MB free); 0 of 4 GPUs can ever have 90000 MB free; "
+        "the largest has 81920 MB in total"
+    )
+
+
+def test_memory_that_enough_gpus_have_is_waited_for(stub: NvmlStub) -> None:
+    stub.say("devices 1", "gpu 0 used 81000")
+    message = wait_for_gpu_availability(1, 80_000, timeout_seconds=1, check_interval=600)[1]
+    assert message == "0 of 1 GPU available (1 needed, each with 80000 MB free); GPU 0: 320 MB free"
+
+
+def test_more_gpus_to_select_than_there_are_is_an_error_that_says_how_many_there_are(stub: NvmlStub) -> None:
+    with pytest.raises(RuntimeError) as raised:
+        select_gpus_for_task(9)
+    assert str(raised.value) == (
+        "9 GPUs with 8000 MB free needed, 8 of 8 available; this machine has 8, the most you can ask for"
+    )
+
+
 def test_the_best_gpus_are_selected_whatever_their_use(stub: NvmlStub) -> None:
     stub.say("devices 3", "gpu 0 util 90", "gpu 1 used 79000")
     assert select_gpus_for_task(2) == [2, 0]

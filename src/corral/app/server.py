@@ -316,7 +316,7 @@ class Server:
 
     def _about(self) -> ServerInfo:
         nodes = tuple(self._ledger.view().nodes.values())
-        cuda = nodes[0].cuda_version if nodes else None
+        cuda, binds = nodes[0].cuda_version if nodes else None, self._engine.pod_scheduler
         return ServerInfo(
             version=corral.__version__,
             pid=os.getpid(),
@@ -331,6 +331,8 @@ class Server:
             uptime_s=self._clock.now() - self._started_at,
             keyring_shared=keyring_shared(),
             cluster=self._site.cluster_name,
+            pod_scheduler=None if binds is None else binds.name,
+            cluster_uid=None if binds is None else binds.cluster_uid,
             **self._features.about(),
         )
 

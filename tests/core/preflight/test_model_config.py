@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.core.preflight.model_config import ModelShape, shape_of
+from corral.core.preflight.model_config import shape_of
+from corral.core.preflight.model_shape import ModelShape, SlidingWindow
 from tests.core.preflight.test_estimate import GPT_2, LLAMA_3_8B, shape
 
 
@@ -58,15 +59,15 @@ def test_quantisation_is_understood(quantization: Any, name: str | None) -> None
 @pytest.mark.parametrize(
     ("fields", "window"),
     [
-        ({"model_type": "mistral", "sliding_window": 4096}, (4096, 32)),
-        ({"sliding_window": 4096, "use_sliding_window": False}, (None, 0)),
-        ({"sliding_window": 128, "layer_types": ["sliding_attention", "full_attention"] * 16}, (128, 16)),
-        ({"sliding_window": None}, (None, 0)),
+        ({"model_type": "mistral", "sliding_window": 4096}, SlidingWindow(4096, 32)),
+        ({"sliding_window": 4096, "use_sliding_window": False}, None),
+        ({"sliding_window": 128, "layer_types": ["sliding_attention", "full_attention"] * 16}, SlidingWindow(128, 16)),
+        ({"sliding_window": None}, None),
     ],
 )
-def test_sliding_windows_are_understood(fields: dict[str, Any], window: tuple[int | None, int]) -> None:
+def test_sliding_windows_are_understood(fields: dict[str, Any], window: SlidingWindow | None) -> None:
     read = shape({**LLAMA_3_8B, **fields})
-    assert (read.window, read.window_layers) == window
+    assert read.window == window
 
 
 def test_what_is_no_transformer_says_what_it_lacks() -> None:

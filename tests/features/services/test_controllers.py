@@ -244,6 +244,27 @@ def test_what_a_webhook_refuses_is_told_in_its_words_and_holds_nothing(site: Sit
     assert service_key("ome", site.namespace, "refused") not in held
 
 
+def test_a_service_over_several_nodes_gets_idle_ones_for_all_its_pods_or_none(site: Site) -> None:
+    nodes = [site.node(letter) for letter in "abc"]
+    site.ready_on(*nodes)
+    make_pod(site.cluster, OME, site.namespace, "other", gpus=1, node=nodes[0])
+    runner = {"name": "ome-container", "image": "example.test/server:1"}
+    part = {"nodeSelector": {"site": site.tag}, "runner": runner}
+    spec = {"engineConfig": {"leader": part, "worker": {"size": 1, **part}}}
+    site.cluster.create(OME.runtimes[0], {"metadata": {"name": f"over-{site.tag}"}, "spec": spec})
+    over = replace(wanted(site, tp_size=16), runtime_name=f"over-{site.tag}")
+    made = ome(site).deploy(over)["spec"]["engine"]
+    assert f"  - Beside it: {nodes[2]}" in site.text()
+    assert f"✓ Selected node: {nodes[1]}" in site.text()
+    for one in ("leader", "worker"):
+        (preferred,) = made[one]["affinity"]["nodeAffinity"][PREFERRED]
+        values = preferred["preference"]["matchExpressions"][0]["values"]
+        assert values == [f"host-{nodes[1]}", f"host-{nodes[2]}"]
+    ome(site).deploy(replace(over, name="second"))
+    assert "it needs 8 idle GPU(s) on one node for each of 2 pods" in site.text()
+    assert "affinity" not in site.cluster.get(OME.services, "second", site.namespace)["spec"]["engine"]["leader"]
+
+
 def test_a_dry_run_is_checked_by_the_api_server_and_makes_nothing(site: Site) -> None:
     node = site.node("a")
     site.ready_on(node)

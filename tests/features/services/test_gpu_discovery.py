@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import corral.kubernetes
+from corral.core.model.errors import Refused
 from corral.core.model.placing.placement_rules import IdleFirst
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.errors import MissingRight
@@ -70,6 +71,12 @@ def test_the_best_node_is_one_that_has_enough(cluster: Cluster, namespace: str, 
     make_node(cluster, name, gpus=64)
     eventually(lambda: find_best_node_for_deployment(33, watched=watched), name)
     assert find_best_node_for_deployment(required_gpus=65, watched=watched) is None
+    assert find_best_node_for_deployment(33, watched=watched, prefer_nodes=["none"]) == name
+    for option in ({"affinity": "required"}, {"count_hosts": True}, {"fallback": "guess"}, {"fallbak": "pin"}):
+        with pytest.raises(Refused, match=next(iter(option))):
+            find_best_node_for_deployment(33, watched=watched, **option)
+    with pytest.raises(Refused, match="0 GPUs cannot be looked for"):
+        find_best_node_for_deployment(0, watched=watched)
     cluster.delete(NODES, name)
 
 

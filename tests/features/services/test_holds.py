@@ -31,6 +31,16 @@ def test_a_hold_counts_for_what_the_pods_of_its_service_do_not_have_yet() -> Non
     assert held_gpus([hold()], {}, without=A)["n1"] == 0
 
 
+def test_pods_on_several_nodes_are_held_on_each_until_they_are_seen() -> None:
+    both = Hold(A, "n1", 8, NOW + HOLD_S, ("n2",))
+    assert holds_in(written(both), NOW) == [both]
+    assert held_gpus([both], {}) == {"n1": 8, "n2": 8}
+    assert held_gpus([both], {A: 8}) == {"n1": 0, "n2": 8}
+    assert held_gpus([both], {A: 16}) == {"n1": 0, "n2": 0}
+    for beside in (7, [7], ["n"] * 1000):
+        assert holds_in({A: json.dumps({"node": "n1", "gpus": 1, "until": NOW + 9, "beside": beside})}, NOW) == []
+
+
 def test_a_hold_ends_with_its_deadline_and_is_removed_by_the_next_that_writes() -> None:
     data = written(hold(until=NOW + 10))
     assert holds_in(data, NOW + 9.0)

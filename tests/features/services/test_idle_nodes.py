@@ -1,21 +1,26 @@
 """Idle GPUs are counted as users of cluster-wide discovery expect, and the planner's ranking finds the best node."""
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
+from corral.cli.reading import read_options
 from corral.core.model.errors import Refused
 from corral.core.model.placing.placement_rules import IdleFirst
 from corral.engines.kubernetes.cluster.node_facts import read_node
 from corral.engines.kubernetes.cluster.watch_state import Change
-from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingsFound
+from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingsFound, ReadingSources
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 from corral.features.services.cluster_view import ClusterView
+from corral.features.services.commands import SelectionOptions
 from corral.features.services.idle_nodes import NodeGpuSummary, gpu_statuses, summaries
-from corral.features.services.node_choice import best_node
-from corral.features.services.selection import Fallback, NodeSelection, selection_of
-from corral.features.services.service_rules import ServiceShape, service_request
-from corral.features.services.watched_gpus import ClusterSeen
+from corral.features.services.manifests import ServiceShape
+from corral.features.services.node_choice import best_nodes
+from corral.features.services.run_commands import selection_given
+from corral.features.services.selection import Fallback, NodeSelection, command_words, selection_of
+from corral.features.services.service_rules import service_request
+from corral.features.services.watched_gpus import ClusterSeen, reading_sources
 from tests.engines.kubernetes import manifests
 
 READY = [{"type": "Ready", "status": "True"}]
@@ -69,7 +74,8 @@ class Cluster:
     def best(self, need: int = 1, rules: Any = None, **options: Any) -> str | None:
         selection = selection_of(options)
         request = service_request(ServiceShape(need), rules or {}, selection)
-        return best_node(ClusterSeen(self.view, list), self.view.draft(), request, selection.fallback)
+        found = best_nodes(ClusterSeen(self.view, list), self.view.draft(), request, selection.fallback)
+        return next(iter(found), None)
 
 
 def test_a_gpu_at_a_threshold_is_not_idle() -> None:
@@ -213,6 +219,9 @@ def test_each_gpu_is_told_with_what_is_known_and_nothing_is_invented() -> None:
         ({"utilization_threshold": 101}, "utilization_threshold must be from 0 to 100"),
         ({"threshold": 3}, "threshold is not a known field"),
         ({"prefer_labels": {"zone": 3}}, "prefer_labels"),
+        ({"prefer_nodes": ["n"] * 101}, "prefer_nodes are at most 100 names"),
+        ({"prefer_labels": {"": "x"}}, "prefer_labels are at most 100 names"),
+        ({"window_s": -1}, "window_s must be from 0"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
@@ -223,3 +232,32 @@ def test_an_option_that_makes_no_sense_is_refused(options: dict[str, Any], words
 def test_options_are_the_same_values_whoever_writes_them() -> None:
     written = {"fallback": "pin", "prefer_nodes": ["a"], "memory_threshold": 40}
     assert selection_of(written) == NodeSelection(fallback=Fallback.PIN, prefer_nodes=("a",), memory_threshold=40)
+
+
+def test_the_command_has_every_option_and_means_the_same_by_it() -> None:
+    everything = {
+        "affinity": "required",
+        "fallback": "pin",
+        "utilization_threshold": 20.5,
+        "memory_threshold": 40,
+        "prefer_nodes": ["a", "b"],
+        "prefer_labels": {"zone": "x"},
+        "whole_nodes_last": True,
+        "count_hosts": True,
+        "window_s": 3600,
+        "prometheus_url": "http://prometheus:9090",
+        "exec_nvidia_smi": True,
+    }
+    selection = selection_of(everything)
+    assert everything.keys() == {one.name for one in fields(NodeSelection)}
+    assert selection_given(read_options(SelectionOptions, command_words(selection))) == selection
+    assert command_words(NodeSelection()) == []
+
+
+def test_one_variable_names_the_prometheus_of_every_choice_that_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORRAL_PROMETHEUS_URL", "http://usual:9090")
+    assert reading_sources(NodeSelection()) == ReadingSources("http://usual:9090")
+    own = NodeSelection(prometheus_url="http://own:9090", window_s=3600, exec_nvidia_smi=True)
+    assert reading_sources(own) == ReadingSources("http://own:9090", exec_nvidia_smi=True, window_s=3600)
+    monkeypatch.delenv("CORRAL_PROMETHEUS_URL")
+    assert reading_sources(NodeSelection()) == ReadingSources()

@@ -8,12 +8,16 @@ from corral.core.model.errors import Refused
 from corral.features.services.manifests import (
     NodeWish,
     PodPlacing,
+    ServiceShape,
     checked_name,
     kserve_service,
     ome_service,
     runtime_gpus,
+    service_shape,
 )
 from corral.features.services.service_wanted import ServiceWanted
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 OME_RUNTIME: dict[str, Any] = {
     "spec": {
@@ -107,3 +111,61 @@ def test_a_name_that_no_service_can_have_is_refused_with_one_that_it_could(name:
 def test_the_gpus_that_a_runtime_asks_for_itself_are_counted() -> None:
     assert runtime_gpus(OME_RUNTIME["spec"]["engineConfig"]) == 4
     assert runtime_gpus({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "x"}}}]}) is None
+
+
+OVER_NODES: dict[str, Any] = {
+    "spec": {
+        "engineConfig": {
+            "leader": {"runner": {"name": "ome-container", "command": ["serve"], "args": ["--rank=0"]}},
+            "worker": {
+                "size": 1,
+                "tolerations": [{"key": "team", "operator": "Exists"}],
+                "runner": {"name": "ome-container", "command": ["serve"], "args": ["--rank=1"]},
+            },
+        }
+    }
+}
+
+
+def test_a_leader_and_its_workers_share_the_gpus_and_go_to_the_chosen_nodes() -> None:
+    wish = NodeWish("node-1", "host-1", required=True, hostnames_beside=("host-2",))
+    engine = ome_service(wanted(tp_size=16), OVER_NODES, PodPlacing(wish))["spec"]["engine"]
+    assert "runner" not in engine
+    for part, rank in (("leader", 0), ("worker", 1)):
+        assert engine[part]["runner"]["args"] == [f"--rank={rank}", "--tp-size=16"]
+        assert engine[part]["runner"]["resources"]["limits"] == {"nvidia.com/gpu": "8"}
+        (term,) = engine[part]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+        assert term["matchExpressions"][0]["values"] == ["host-1", "host-2"]
+    assert engine["worker"]["size"] == 1
+
+
+def test_pods_that_a_server_binds_name_its_scheduler_leader_and_workers_too() -> None:
+    placing = PodPlacing(scheduler="corral", annotations={"corral.dev/name": "chat"})
+    engine = ome_service(wanted(tp_size=16), OVER_NODES, placing)["spec"]["engine"]
+    assert engine["annotations"] == {"corral.dev/name": "chat"}
+    assert (engine["leader"]["schedulerName"], engine["worker"]["schedulerName"]) == ("corral", "corral")
+    assert ome_service(wanted(), OME_RUNTIME, placing)["spec"]["engine"]["schedulerName"] == "corral"
+    made = kserve_service(wanted(), KSERVE_RUNTIME, placing)
+    assert made["spec"]["predictor"]["schedulerName"] == "corral"
+    assert made["metadata"]["annotations"]["serving.kserve.io/deploymentMode"] == "Standard"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "worker", "words"),
+    [
+        (15, {"size": 1}, "15 GPUs cannot be shared evenly by the 2 pods"),
+        (8, {"size": 0}, "0 workers"),
+        (8, {"size": "many"}, "'many' workers"),
+        (8, {"size": 10**9}, "workers: 1 to 255 can be placed"),
+    ],
+)
+def test_gpus_that_the_pods_of_a_service_cannot_share_are_refused(gpus: int, worker: Any, words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        service_shape(gpus, {"worker": worker})
+
+
+def test_a_runtime_without_workers_has_one_pod_and_one_with_them_names_its_gpus_itself() -> None:
+    assert service_shape(4, {}) == ServiceShape(4)
+    assert service_shape(None, {}) == ServiceShape(1)
+    own = {"runner": {"resources": {"limits": {"nvidia.com/gpu": 8}}}}
+    assert service_shape(None, {"worker": {"size": 3, **own}}) == ServiceShape(8, 4)

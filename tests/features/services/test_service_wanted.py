@@ -28,6 +28,7 @@ def parsed(*words: str) -> DeployCommand:
         {"gpus": 4, "parameters": {"tp-size": "2", "pp-size": "2", "trust-remote-code": True, "empty": ""}},
         {"env": {"HF_TOKEN": "a secret", "EMPTY": ""}},
         {"claim": ModelClaim("models")},
+        {"queue": "night", "project": "chat"},
         {"claim": ModelClaim("models", "llama/3")},
         {"model_name": "--kubeconfig=/of/another", "runtime_name": "-r", "parameters": {"chat": "--x $(Y)"}},
     ],

@@ -28,22 +28,25 @@ CONFIG = {
 
 def limits(directory: Path, *memory_mib: int | None) -> WhyNot:
     (directory / "config.json").write_text(json.dumps(CONFIG))
-    model = local_model(TuningSpec("t", ServedModel(str(directory)), "vllm"), {})
+    spec = TuningSpec("t", ServedModel(str(directory)), "vllm")
+    model = local_model(spec, {})
     assert model is not None
     devices = [DeviceRow(f"GPU-{index}", memory_total_mib=size) for index, size in enumerate(memory_mib)]
-    return why_not(find_inference_engine("vllm"), model, devices)
+    return why_not(spec, find_inference_engine("vllm"), model, devices)
 
 
 @pytest.mark.parametrize(
     ("parameters", "why"),
     [
-        ({}, "the model's weights take 13"),
+        ({}, "the model's weights alone need a GPU with 13"),
         ({"tp-size": 2}, None),
-        ({"__parallel__preset": "high-throughput"}, "more than the largest has (80G)"),
+        ({"__parallel__preset": "high-throughput"}, "80G are 5"),
         ({"pp": 2}, None),
         ({"__quant__gemm_dtype": "fp8"}, None),
         ({"quantization": "of-my-own"}, None),
-        ({"enable-expert-parallel": True}, None),
+        ({"enable-expert-parallel": True}, "alone need a GPU"),
+        ({"tp": "two"}, "tp: 'two' is no size of parallelism"),
+        ({"gpu-memory-utilization": 0.5, "tp": 2}, "alone need a GPU"),
         ({"tp": 3}, "64 attention heads, which cannot be split evenly over 3 GPUs"),
         ({"moe_tp": 2}, "moe_tp cannot be used with vllm"),
     ],
@@ -58,7 +61,14 @@ def test_where_the_memory_of_a_gpu_is_not_known_nothing_is_left_out_for_memory(t
     assert limits(tmp_path)({}) is None
 
 
-def test_of_a_model_that_is_not_here_only_the_engine_knows(tmp_path: Path) -> None:
-    for name in ("org/llama-70b", str(tmp_path)):
-        assert local_model(TuningSpec("t", ServedModel(name), "vllm"), {"HOME": str(tmp_path)}) is None
-    assert why_not(find_inference_engine("vllm"), None, [DeviceRow("GPU-0", memory_total_mib=1)])({}) is None
+def test_of_a_model_that_is_not_here_its_name_tells_or_nothing(tmp_path: Path) -> None:
+    engine, devices = find_inference_engine("vllm"), [DeviceRow("GPU-0", memory_total_mib=16 * GIB)]
+
+    def limit(name: str) -> str | None:
+        spec = TuningSpec("t", ServedModel(name), "vllm")
+        assert local_model(spec, {"HOME": str(tmp_path)}) is None
+        return why_not(spec, engine, None, devices)({})
+
+    assert "alone need a GPU" in str(limit("org/llama-3-70b"))
+    assert limit("org/llama-3-8b-awq") is None
+    assert limit(str(tmp_path / "of-my-own")) is None

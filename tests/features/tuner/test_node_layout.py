@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from corral.core.model.answers.devices import DeviceRow
 from corral.core.model.answers.site import NodeRow
 from corral.core.model.jobs.job import Request
+from corral.core.preflight.model_need import ModelNeed
 from corral.features.tuner.deployments.deployment import WantedGpus
 from corral.features.tuner.deployments.node_layout import NodeLayout, gpu_counts, node_layout
-from corral.features.tuner.engines.candidate_need import CandidateNeed
 from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.tasks.asked_gpus import AskedGpus
 
@@ -75,7 +75,7 @@ def task_gpus(*nodes: tuple[str, str, int], **asked: Any) -> TaskGpus:
 
 
 def asked_of(gpus: TaskGpus, count: int) -> WantedGpus:
-    return gpus.on_nodes(gpus.wanted(CandidateNeed(count, None, None)), may)
+    return gpus.on_nodes(gpus.wanted(ModelNeed(count, None, None, "")), may)
 
 
 def test_a_gang_asks_for_one_model_and_a_node_of_its_own_for_each_member() -> None:

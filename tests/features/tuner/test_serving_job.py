@@ -15,8 +15,15 @@ PULLED = str(ImageMissing("image r:1/team/vllm:1 cannot be pulled: connection re
 
 def failure_of(**of_job: Any) -> ExperimentFailed:
     """What an experiment fails with whose job ended so; its log is empty."""
-    usual = {"phase": "FAILED", "ended": True, "exit_code": None, "signal": None, "started_at": None, "reason": None}
-    usual |= {"members": ()}
+    usual = {
+        "phase": "FAILED",
+        "ended": True,
+        "exit_code": None,
+        "signal": None,
+        "started_at": None,
+        "reason": None,
+        "members": (),
+    }
     jobs = SimpleNamespace(
         get=lambda job_id: SimpleNamespace(**{**usual, **of_job}),
         why=lambda job_id: SimpleNamespace(diagnosis=None),

@@ -40,37 +40,40 @@ def test_a_task_ends_with_the_best_parameters_and_its_proof(box: Box) -> None:
     benchmark = {**TASK["benchmark"], "num_concurrency": [16], "max_requests_per_iteration": 80}
     file.write_text(json.dumps({**TASK, "parameters": space, "benchmark": benchmark, "max_parallel": 2}))
     told = box.ok("tune", str(file), "--follow")
-    assert [line[:5] for line in told.splitlines() if line.startswith("[")] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
-    assert "4 experiments, 4 succeeded" in told
+    lines = [line for line in told.splitlines() if line.startswith("[")]
+    assert [line[:5] for line in lines] == [f"[{number}/8]" for number in range(1, len(lines) + 1)]
+    assert f"{len(lines)} experiments, {len(lines)} succeeded" in told
+    assert all("measures experiment" in line for line in lines[4:])
     assert "times the tokens/s per GPU of the default" in told
     with Client(box.home) as client:
         task = client.tasks.list()[0]
         rows = client.experiments.list(task.id, metrics=True)
         best = client.experiments.get(task.best_experiment_id or "")
         jobs = client.jobs.list(all=True, name=f"tune-{task.id}-*")
-    assert (task.status, task.successful_experiments, task.planned_experiments) == ("completed", 4, 4)
-    assert [row.experiment_id for row in rows] == [1, 2, 3, 4]
-    assert best.objective_score == min(row.objective_score or 0.0 for row in rows)
+    assert (task.status, task.successful_experiments, task.planned_experiments) == ("completed", len(lines), 8)
+    assert [row.experiment_id for row in rows] == list(range(1, len(lines) + 1))
+    assert {row.repeats for row in rows[:4]} == {None}
+    assert best.experiment_id in {row.repeats for row in rows[4:]}
     # Which one that is, a busy machine may decide.
     sequences, ranks = best.parameters["max-num-seqs"], best.parameters["tp"]
     assert f"serve it: corral run --gpus {ranks} --gpu-model 'Mock A100' --env " in told
     assert told.rstrip().endswith(f"--max-num-seqs {sequences} --tensor-parallel-size {ranks}")
-    assert [row.gpu_info["count"] for row in rows if row.gpu_info] == [1, 2, 1, 2]
+    assert [row.gpu_info["count"] for row in rows[:4] if row.gpu_info] == [1, 2, 1, 2]
     two = next(row for row in rows if row.gpu_info and row.gpu_info["count"] == 2)
     assert two.gpu_info is not None
     assert (two.gpu_info["world_size"], two.gpu_info["gpu_info"]["indices"]) == (2, [0, 1])
     assert all(uuid.startswith("GPU-") for uuid in two.gpu_info["device_ids"])
     assert all((row.metrics or {})["generator"] == "corral" for row in rows)
     # None of them runs any more, and no two had the same port at a time.
-    assert [job.phase for job in jobs] == ["CANCELLED"] * 4
+    assert [job.phase for job in jobs] == ["CANCELLED"] * len(rows)
     listed = box.ok("experiments", task.id)
-    assert listed.count("success") == 4
+    assert listed.count("success") == len(rows)
     assert "1 (Mock)" in listed
 
 
 def test_gpus_are_watched_for_the_seconds_of_the_measurement(box: Box, ended: dict[str, TaskRow]) -> None:
     with Client(box.home) as client:
-        (row,) = client.experiments.list(ended["watched"].id, metrics=True)
+        row = client.experiments.list(ended["watched"].id, metrics=True)[0]
     assert row.metrics is not None
     watched = row.metrics["gpu_monitoring"]
     assert 1 <= watched["sample_count"] <= 4
@@ -91,7 +94,8 @@ def test_a_tuner_that_is_killed_and_a_server_that_restarts_lose_nothing(box: Box
         row = over(box, client, task_id)
         rows = client.experiments.list(task_id, metrics=True)
         jobs = client.jobs.list(all=True, name=f"tune-{task_id}-*")
-    assert (row.status, row.total_experiments, row.successful_experiments) == ("completed", 2, 2)
+    assert (row.status, row.total_experiments, row.successful_experiments) == ("completed", len(rows), len(rows))
+    assert [one.repeats for one in rows][:3] in ([None, None, 1], [None, None, 2])
     assert [one.job_id for one in rows] == [job.id for job in reversed(jobs)]
     assert rows[0].job_id == first.job_id
     for one in rows:
@@ -119,7 +123,7 @@ def test_an_experiment_whose_gpus_are_taken_away_waits_again(box: Box) -> None:
         running = until(box, client, task_id, lambda row: row.status == "benchmarking")
         client.jobs.requeue(running.job_id or "")
         row = over(box, client, task_id)
-        (one,) = client.experiments.list(task_id)
+        one, _ = client.experiments.list(task_id)
         assert (row.error_message, one.status, one.job_id) == (None, "success", running.job_id)
         assert client.jobs.get(running.job_id or "").attempts == 2
 
@@ -127,9 +131,9 @@ def test_an_experiment_whose_gpus_are_taken_away_waits_again(box: Box) -> None:
 def test_the_words_of_a_server_that_dies_are_kept_and_the_search_goes_on(box: Box, ended: dict[str, TaskRow]) -> None:
     row = ended["dying"]
     with Client(box.home) as client:
-        died, served = client.experiments.list(row.id)
-    assert (row.status, row.successful_experiments) == ("completed", 1)
-    assert (died.status, served.status) == ("failed", "success")
+        died, served, again = client.experiments.list(row.id)
+    assert (row.status, row.successful_experiments) == ("completed", 2)
+    assert (died.status, served.status, again.repeats) == ("failed", "success", 2)
     assert "argument --chunk-size: invalid int value: 'many'" in (died.error_message or "")
 
 
@@ -137,7 +141,7 @@ def test_requests_that_a_server_cannot_answer_are_counted_and_do_not_fail_the_ex
     box: Box, ended: dict[str, TaskRow]
 ) -> None:
     with Client(box.home) as client:
-        (row,) = client.experiments.list(ended["failing"].id, metrics=True)
+        row = client.experiments.list(ended["failing"].id, metrics=True)[0]
     assert (row.status, row.metrics is not None) == ("success", True)
     assert (row.metrics or {})["raw_results"][0]["error_codes_frequency"] == {"500": 6}
 
@@ -150,7 +154,7 @@ def test_a_task_none_of_whose_experiments_succeeds_has_failed(ended: dict[str, T
 
 def test_where_no_combination_can_be_deployed_one_is_enough_to_say_so(ended: dict[str, TaskRow]) -> None:
     row = ended["absent"]
-    assert (row.status, row.total_experiments, row.planned_experiments) == ("failed", 1, 2)
+    assert (row.status, row.total_experiments, row.planned_experiments) == ("failed", 1, 4)
     assert "no experiment can be deployed" in (row.error_message or "")
     assert "vllm cannot be run: No such file" in (row.error_message or "")
 

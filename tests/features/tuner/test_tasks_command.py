@@ -32,7 +32,7 @@ def test_a_report_on_a_terminal_has_coloured_titles_and_no_colours_of_its_users(
         "7", "1", 7, {"max-num-seqs": hostile}, ExperimentStatus.SUCCESS, objective_score=-2.0,
         metrics={"total_completed_requests": 1, "total_requests": 1, "generator": hostile},
     )  # fmt: skip
-    write_painted(*report_lines(TaskDetail(row, spec), [best], f"corral run -- {hostile}"))
+    write_painted(*report_lines(TaskDetail(row, spec), [best], lambda _: f"corral run -- {hostile}"))
     assert isinstance(sys.stdout, _Terminal)
     written = sys.stdout.getvalue()
     assert "\033[1mMEASURED" in written
@@ -45,7 +45,7 @@ def test_what_a_server_wrote_before_it_died_has_lines_of_its_own_and_passes_for_
         "1", "root", "t", "m", "vllm", "process", "maximize_throughput", error_message="died: one\nbest: \033[1m"
     )
     detail = TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm"))
-    assert report_lines(detail, [], None)[1:] == ["died: one", "  | best: \\x1b[1m"]
+    assert report_lines(detail, [], served)[1:] == ["died: one", "  | best: \\x1b[1m"]
 
 
 def test_the_errors_of_a_server_are_lines_of_the_terminal_s_width_wherever_they_are_told(
@@ -56,7 +56,7 @@ def test_the_errors_of_a_server_are_lines_of_the_terminal_s_width_wherever_they_
     error = f"the server ended: {'it is long ' * 20}\n\tTraceback: {'no memory ' * 30}\nRuntimeError: \x1b[2J"
     row = TaskRow("1", "root", "t", "m", "vllm", "process", "maximize_throughput", error_message=error)
     failed = ExperimentRow("7", "1", 7, {"tp": 1}, ExperimentStatus.FAILED, error_message=error)
-    report = report_lines(TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm")), [], None)
+    report = report_lines(TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm")), [], served)
     for lines in (report, told(outcome(failed), 80)):
         assert max(map(len, lines)) <= 80
         assert not [line for line in lines if "\\n" in line or "\\t" in line or "\x1b" in line]
@@ -86,7 +86,7 @@ def test_of_several_objectives_those_that_no_other_beats_are_shown_and_the_gain_
 
     rows = [measured(1, 100.0, 0.1), measured(2, 90.0, 0.2), measured(3, 200.0, 0.5)]
     assert [one.experiment_id for one in front_of(detail, rows)] == [3, 1]
-    lines = report_lines(detail, rows, None)
+    lines = report_lines(detail, rows, served)
     (at,) = [index for index, line in enumerate(lines) if "no other experiment is better" in line]
     shown = [line.split()[:2] for line in lines[at + 2 : at + 4]]
     assert shown == [["3", "200"], ["1", "100"]]
@@ -95,3 +95,47 @@ def test_of_several_objectives_those_that_no_other_beats_are_shown_and_the_gain_
     default = replace(rows[0], parameters={"tp": 1})
     assert gain_in_words(detail, rows[2], default) == "2.00 times the tokens/s per GPU of the default"
     assert front_of(replace(detail, config=replace(detail.config, optimization={})), rows) == ()
+
+
+def served(one: ExperimentRow) -> str:
+    return f"corral run -- serve-{one.experiment_id}"
+
+
+def measured_on(model: str | None, number: int, batch: int, latency: float) -> ExperimentRow:
+    metrics = {"mean_e2e_latency": latency, "total_completed_requests": 1, "total_requests": 1}
+    gpus = None if model is None else {"model": model, "count": 1}
+    return ExperimentRow(
+        str(number), "1", number, {"max-num-seqs": batch}, ExperimentStatus.SUCCESS,
+        objective_score=latency, gpu_info=gpus, metrics=metrics,
+    )  # fmt: skip
+
+
+DETAIL = TaskDetail(
+    TaskRow("1", "root", "t", "m", "vllm", "process", "minimize_latency"), TuningSpec("t", ServedModel("m"), "vllm")
+)
+
+
+def test_the_best_says_how_far_repeats_differ_and_what_is_as_good_and_has_their_means() -> None:
+    rows = [measured_on("A100", 1, 8, 1.0), measured_on("A100", 2, 16, 1.02), measured_on("A100", 3, 32, 1.5)]
+    assert "      measured once, so it is not known how far repeats differ" in report_lines(DETAIL, rows, served)
+    rows += [measured_on("A100", 4, 8, 1.04)]
+    lines = report_lines(DETAIL, rows, served)
+    tie = "scores of one combination differ by up to 3.9%, and experiment 2 is within that: a tie"
+    assert f"      mean of 2 measurements; {tie}" in lines
+    assert any(line.split() == ["latency", "1,020.0", "ms", "-"] for line in lines)
+    alone = report_lines(DETAIL, [*rows, measured_on("A100", 5, 16, 1.4)], served)
+    assert any("differ by up to 31.4%" in line and "a tie" in line for line in alone)
+
+
+def test_no_winner_is_named_across_models_of_gpu_and_figures_are_marked_with_theirs() -> None:
+    rows = [measured_on("Tesla T4", 1, 8, 2.0), measured_on("NVIDIA H100 PCIe", 2, 8, 1.0)]
+    lines = report_lines(DETAIL, rows, served)
+    assert "no winner: experiments ran on several models of GPU, whose figures do not compare" in lines
+    bests = [line.split(":")[0] for line in lines if line.startswith("best")]
+    assert bests == ["best on NVIDIA H100 PCIe", "best on Tesla T4"]
+    assert [line for line in lines if line.startswith("serve it")] == [
+        f"serve it: corral run -- serve-{one}" for one in (2, 1)
+    ]
+    listed = experiment_table(rows)
+    assert ("1 (Tesla T4)" in listed[1], "1 (NVIDIA H100 PCIe)" in listed[2]) == (True, True)
+    assert "1 (NVIDIA)" in experiment_table(rows[1:])[1]

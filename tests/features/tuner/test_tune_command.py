@@ -1,10 +1,14 @@
 """What `corral tune` makes of a task's file before it is sent."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from corral.features.tuner.run_commands.tune import with_shell
+from corral.core.model.errors import Refused
+from corral.features.tuner.commands import TuneCommand
+from corral.features.tuner.finding_answers import TaskEstimate
+from corral.features.tuner.run_commands.tune import estimate_texts, tune, with_shell
 
 SHELL = {"PATH": "/mine", "HF_TOKEN": "t", "KUBECONFIG": "/k", "CORRAL_PROMETHEUS_URL": "http://p"}
 
@@ -28,3 +32,26 @@ def test_a_server_gets_of_the_shell_what_means_something_where_it_runs(
         monkeypatch.setenv(name, value)
     assert set(with_shell(mode)["env"]) == names
     assert with_shell({**mode, "env": {"HF_TOKEN": "own"}})["env"]["HF_TOKEN"] == "own"
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        (TuneCommand(demo=True, dry_run=True), "--dry-run"),
+        (TuneCommand(file=Path("task.json"), follow=True, dry_run=True), "--dry-run"),
+    ],
+)
+def test_what_would_only_be_looked_at_is_neither_run_nor_followed(given: TuneCommand, field: str) -> None:
+    with pytest.raises(Refused) as refused:
+        tune(given)
+    assert refused.value.field == field
+
+
+def test_what_a_task_takes_is_said_with_what_cannot_run() -> None:
+    found = TaskEstimate(3, 3, 1, 1, 90.0, 0.075, None, ("it needs up to 4 GPUs on one node, and the largest has 2",))
+    assert list(estimate_texts(found)) == [
+        "at most 3 experiments with 1 GPU each",
+        "measuring takes at most 1m 30s for each, and 0.075 GPU-hours; not all can run here",
+        "the time of deployments is not known before",
+        "it needs up to 4 GPUs on one node, and the largest has 2",
+    ]

@@ -27,6 +27,7 @@ from corral.features.tuner.model.experiment import Experiment, ExperimentStatus
 from corral.features.tuner.model.tuning_spec import ServedModel, TuningSpec
 from corral.features.tuner.model.tuning_task import TaskStatus, TuningTask
 from corral.features.tuner.slice import TunerSlice
+from corral.features.tuner.task_bests import BestExperiment, TaskBests
 from tests.core.ledger.making import send, url_of, write
 
 WHO: dict[str, Any] = {"at": 5.0, "by": "alice"}
@@ -124,11 +125,27 @@ def test_the_best_experiment_has_the_lowest_score_of_those_that_succeeded(ledger
         write(ledger, ExperimentEnded(an_experiment("1", number, status=status, objective_score=score), **WHO))
     write(ledger, ExperimentCreated(an_experiment("2", 1), **WHO))
     assert ExperimentTable(ledger.database).sums() == {
-        "1": ExperimentSums(4, 3, "102", -2.0),
+        "1": ExperimentSums(4, 3),
         "2": ExperimentSums(1, 0),
     }
     assert ExperimentTable(ledger.database).sums("2") == {"2": ExperimentSums(1, 0)}
+    bests = TaskBests(ExperimentTable(ledger.database))
+    task = a_task("1")
+    assert bests.of(task, 3) == BestExperiment("102", -2.0)
+    assert bests.of(replace(task, id="2"), 0) is None
     assert [ExperimentTable(ledger.database).last_number(task_id) for task_id in ("1", "2", "3")] == [4, 1, 0]
+
+
+def test_the_best_combination_has_the_lowest_mean_of_its_measurements_and_is_none_of_several_models_of_gpu(
+    ledger: SqlLedger,
+) -> None:
+    bests, task = TaskBests(ExperimentTable(ledger.database)), a_task("1")
+    rows: list[tuple[int, str, float]] = [(1, "A100", 1.0), (2, "A100", 1.2), (1, "A100", 1.6), (3, "T4", 0.5)]
+    for number, (batch, model, score) in enumerate(rows, 1):
+        known = {"parameters": {"batch": batch}, "gpu_info": {"model": model}, "objective_score": score}
+        write(ledger, ExperimentEnded(an_experiment("1", number, status=ExperimentStatus.SUCCESS, **known), **WHO))
+        best = bests.of(task, number)
+        assert best == [("101", 1.0), ("101", 1.0), ("102", 1.2), None][number - 1]
 
 
 def test_a_page_of_experiments_comes_without_metrics_unless_they_are_wanted(ledger: SqlLedger) -> None:

@@ -101,17 +101,17 @@ def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
         (
             {},
             {
-                "experiments": 2,
+                "experiments": 4,
                 "combinations": 2,
                 "gpus_least": 1,
                 "gpus_most": 2,
                 "nodes_most": 1,
-                "hours": 2 * 40 / 60,
+                "hours": 4 * 40 / 60,
             },
         ),
-        ({"max_parallel": 2}, {"hours": 3 * 40 / 60 / 2}),
+        ({"max_parallel": 2}, {"hours": 6 * 40 / 60 / 2}),
         ({"parameters": {"tp-size": [4]}}, {"gpus_most": 4, "hours": None}),
-        ({"optimization": {"strategy": "random", "max_iterations": 1}}, {"experiments": 1}),
+        ({"optimization": {"strategy": "random", "max_iterations": 1}}, {"experiments": 2}),
     ],
 )
 def test_what_a_task_would_take_is_told_without_writing_it_down(
@@ -171,7 +171,9 @@ def test_the_winner_of_model_services_is_exported_with_its_storage_and_without_t
 ) -> None:
     storage = {"type": "pvc", "pvc_name": "models", "pvc_subpath": "llama", "mount_path": "/raid"}
     env = {"SECRET_KEY": "secret-value", "KUBECONFIG": "/of/the/tuner"}
-    task_id = a_task(served, started=True, deployment_mode="ome", storage=storage, env=env)
+    selection = {"affinity": "required", "prefer_nodes": ["gpu-01"]}
+    fields = {"storage": storage, "env": env, "gpu_selection": selection}
+    task_id = a_task(served, started=True, deployment_mode="ome", **fields)
     tried(served, task_id, 1, **measured(1.0, 2.0))
     text = served.call("GET", f"/tasks/{task_id}/export/ome").body.decode()
     engine = yaml.safe_load(text)["spec"]["engine"]
@@ -179,8 +181,13 @@ def test_the_winner_of_model_services_is_exported_with_its_storage_and_without_t
     assert (engine["runner"]["volumeMounts"][0]["mountPath"], "secret-value" in text) == ("/raid", False)
     named = {"secretKeyRef": {"name": "llama-env", "key": "SECRET_KEY"}}
     assert engine["runner"]["env"] == [{"name": "SECRET_KEY", "valueFrom": named}]
-    command = served.call("GET", f"/tasks/{task_id}/serving").data["command"]
-    assert "--claim models/llama --mount-path /raid --env SECRET_KEY --param" in command
+    plan = served.call("GET", f"/tasks/{task_id}/serving").data
+    assert {name: plan["selection"][name] for name in selection} == selection
+    command = plan["command"]
+    assert command.endswith("--node required --prefer-node gpu-01")
+    assert (
+        "--claim models/llama --mount-path /raid --queue default --project default --env SECRET_KEY --param" in command
+    )
     assert "/of/the/tuner" not in command
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.config import Settings
-from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample, DeviceState, HoldingPod
+from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample, DeviceState, HoldingPod, LastUse
 from corral.host.telemetry.device_condition import Standing, is_news, judge
 
 SETTINGS = Settings(stale_after_s=100.0, max_temperature_c=90)
@@ -219,3 +219,13 @@ def test_what_a_pod_was_given_is_lent_to_nobody_however_idle_it_is() -> None:
     for now_s in (0.0, 1000.0, 2000.0):
         before = judge(DEVICE, sample, before, (), lavish, now_s=now_s)
         assert (before.condition.state(), before.condition.lendable) == (DeviceState.IN_USE, False)
+
+
+def test_the_use_of_a_device_that_its_cluster_counts_ranks_its_node_and_small_moves_of_it_are_no_news() -> None:
+    read = replace(IDLE, counted=True, memory_used_mib=250, memory_total_mib=1000, utilization_pct=40)
+    before = standing(read).condition
+    assert (before.use, before.utilization_pct, before.memory_free_mib) == (LastUse(40, 25), None, None)
+    assert standing(replace(read, metered=False, utilization_pct=None)).condition.use is None
+    assert not is_news(before, standing(replace(read, utilization_pct=45)).condition, 1000)
+    assert is_news(before, standing(replace(read, utilization_pct=55)).condition, 1000)
+    assert is_news(before, standing(replace(read, memory_used_mib=500)).condition, 1000)

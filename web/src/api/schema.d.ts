@@ -2773,6 +2773,39 @@ export interface components {
             traffic_scenarios?: string[];
         };
         /**
+         * BestOnModel
+         * @description The best combination on one model of GPU.
+         *
+         *     Attributes:
+         *         gpu_model: None if it is not known.
+         *         best_id: its first experiment; `default_id` is that with the defaults, None if there is none.
+         *         gain: how much better the best is than the default, in words.
+         *         sureness: how far repeats differ, and which experiments are as good, in words.
+         *         measured_by: the ids of all experiments that measured it, whose means are the `figures`.
+         *         ties: the ids of experiments that differ from it by no more than repeats do.
+         *         command: serves the model with these parameters.
+         */
+        BestOnModel: {
+            /** Best Id */
+            best_id: string;
+            /** Command */
+            command: string;
+            /** Default Id */
+            default_id: string | null;
+            /** Figures */
+            figures: components["schemas"]["ComparedFigure"][];
+            /** Gain */
+            gain: string;
+            /** Gpu Model */
+            gpu_model: string | null;
+            /** Measured By */
+            measured_by: string[];
+            /** Sureness */
+            sureness: string;
+            /** Ties */
+            ties: string[];
+        };
+        /**
          * Certainty
          * @description How certain the start of a job is.
          *
@@ -3432,6 +3465,13 @@ export interface components {
                 [key: string]: unknown;
             } | null;
             /**
+             * Noise
+             * @default null
+             */
+            noise?: {
+                [key: string]: unknown;
+            } | null;
+            /**
              * Objective Score
              * @default null
              */
@@ -3472,6 +3512,10 @@ export interface components {
          *         experiment_id: its number within the task.
          *         search_state: the state of the search strategy.
          *         metrics: the measurements; a list of experiments has them only if asked for.
+         *         repeats: the number of the experiment that it measures again, None for a new combination.
+         *         noise: what may have disturbed its measurement: "same_gpu" and "same_node" (neighbours), "throttled" (a part of
+         *             the time) and "slow_clocks" by GPU, as far as known; None before it is measured. `disturbances` is the same
+         *             in words, a phrase for each.
          *         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
          */
         ExperimentRow: {
@@ -3479,6 +3523,8 @@ export interface components {
             completed_at: number | null;
             /** Created At */
             created_at: number;
+            /** Disturbances */
+            disturbances: string[];
             /** Elapsed Time */
             elapsed_time: number | null;
             /** Error Message */
@@ -3497,12 +3543,18 @@ export interface components {
             metrics: {
                 [key: string]: unknown;
             } | null;
+            /** Noise */
+            noise: {
+                [key: string]: unknown;
+            } | null;
             /** Objective Score */
             objective_score: number | null;
             /** Parameters */
             parameters: {
                 [key: string]: unknown;
             };
+            /** Repeats */
+            repeats: number | null;
             /** Search State */
             search_state: {
                 [key: string]: unknown;
@@ -3541,12 +3593,16 @@ export interface components {
          *         monitored: whether its GPUs were read while it was measured.
          *         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
          *         error_message: its end, if it is long.
+         *         repeats: the number of the experiment that it measures again, None for a new combination.
+         *         disturbances: what may have disturbed its measurement, a phrase for each.
          */
         ExperimentSummary: {
             /** Completed At */
             completed_at: number | null;
             /** Created At */
             created_at: number;
+            /** Disturbances */
+            disturbances: string[];
             /** Error Message */
             error_message: string | null;
             /** Experiment Id */
@@ -3571,6 +3627,8 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /** Repeats */
+            repeats: number | null;
             /** Started At */
             started_at: number | null;
             status: components["schemas"]["ExperimentStatus"];
@@ -3689,6 +3747,12 @@ export interface components {
             /** Rows */
             rows: components["schemas"]["FairShareRow"][];
         };
+        /**
+         * Fallback
+         * @description The choice if no node has enough idle GPUs: Kubernetes decides, or the node of lowest utilisation is taken.
+         * @enum {string}
+         */
+        Fallback: "kubernetes" | "pin";
         /**
          * GiveUp
          * @description Delete all MIG slices of a device; with `apply` false, only show what would be done.
@@ -4831,6 +4895,8 @@ export interface components {
         /**
          * NewExperiment
          * @description The next experiment of a task: its number, its parameters by name, and data of the search about it.
+         *
+         *     `repeats` is the number of the experiment that it measures again, None for a new combination.
          */
         NewExperiment: {
             /** Experiment Id */
@@ -4839,6 +4905,11 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /**
+             * Repeats
+             * @default null
+             */
+            repeats?: number | null;
             /** Search State */
             search_state?: {
                 [key: string]: unknown;
@@ -4903,6 +4974,12 @@ export interface components {
             user?: string | null;
         };
         /**
+         * NodeAffinity
+         * @description Whether Kubernetes should put a service on the chosen node, must, or chooses by itself.
+         * @enum {string}
+         */
+        NodeAffinity: "preferred" | "required" | "any";
+        /**
          * NodeList
          * @description Nodes by name.
          */
@@ -4943,6 +5020,72 @@ export interface components {
             reason: string | null;
             /** State */
             state: string;
+        };
+        /**
+         * NodeSelection
+         * @description How the node of a service is chosen.
+         *
+         *     Attributes:
+         *         affinity: "any" chooses no node.
+         *         fallback: the choice if no node has enough idle GPUs.
+         *         utilization_threshold, memory_threshold: percent; a GPU at or over one of them is not idle.
+         *         prefer_nodes: names of nodes that come first, if they have enough idle GPUs.
+         *         prefer_labels: labels of nodes that come first; nodes with more of them come before others.
+         *         whole_nodes_last: whether a service that needs a part of a node goes to one in use rather than to a free one.
+         *         count_hosts: whether the node must also have room for the CPUs, the memory and the pod.
+         *         window_s: the seconds over which the use of a GPU is averaged, by Prometheus; 0 is its last reading.
+         *         prometheus_url: a Prometheus that scrapes dcgm-exporter; None is that of CORRAL_PROMETHEUS_URL, if it is set.
+         *         exec_nvidia_smi: whether nvidia-smi is run in pods whose GPUs have no other readings.
+         */
+        NodeSelection: {
+            /** @default preferred */
+            affinity?: components["schemas"]["NodeAffinity"];
+            /**
+             * Count Hosts
+             * @default false
+             */
+            count_hosts?: boolean;
+            /**
+             * Exec Nvidia Smi
+             * @default false
+             */
+            exec_nvidia_smi?: boolean;
+            /** @default kubernetes */
+            fallback?: components["schemas"]["Fallback"];
+            /**
+             * Memory Threshold
+             * @default 50
+             */
+            memory_threshold?: number;
+            /** Prefer Labels */
+            prefer_labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Prefer Nodes
+             * @default []
+             */
+            prefer_nodes?: string[];
+            /**
+             * Prometheus Url
+             * @default null
+             */
+            prometheus_url?: string | null;
+            /**
+             * Utilization Threshold
+             * @default 30
+             */
+            utilization_threshold?: number;
+            /**
+             * Whole Nodes Last
+             * @default false
+             */
+            whole_nodes_last?: boolean;
+            /**
+             * Window S
+             * @default 0
+             */
+            window_s?: number;
         };
         /**
          * NotifyOn
@@ -5864,7 +6007,8 @@ export interface components {
          *     `cluster` is the name of the site (`cluster.name`), None if its settings have none. `obstacle` is the reason why
          *     no job at all can start now (a full disk), None if there is none. `alerts` counts the firing alerts by severity,
          *     without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the server's session keyring
-         *     (a filter of system calls), None where each has one of its own.
+         *     (a filter of system calls), None where each has one of its own. `pod_scheduler` is the scheduler name of the pods of
+         *     others that it binds now in the Kubernetes cluster `cluster_uid`; both are None if it binds none.
          */
         ServerInfo: {
             /** Alerts */
@@ -5873,6 +6017,8 @@ export interface components {
             };
             /** Cluster */
             cluster: string | null;
+            /** Cluster Uid */
+            cluster_uid: string | null;
             /** Cuda Version */
             cuda_version: string | null;
             /** Devices */
@@ -5891,6 +6037,8 @@ export interface components {
             obstacle: string | null;
             /** Pid */
             pid: number | null;
+            /** Pod Scheduler */
+            pod_scheduler: string | null;
             /** Source */
             source: string;
             /** Started At */
@@ -5913,6 +6061,7 @@ export interface components {
          *         gpus: the number of GPUs; None takes it from the parameters or the runtime.
          *         env: variables of the server, beside the runtime's own.
          *         claim: the claim with its model; KServe takes it in place of the model's address.
+         *         queue, project: those of the service's job; None is the default. They matter where a server binds its pods.
          */
         ServiceWanted: {
             /** Annotations */
@@ -5940,6 +6089,10 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
+            /** Project */
+            project: string | null;
+            /** Queue */
+            queue: string | null;
             /** Runtime Name */
             runtime_name: string;
         };
@@ -5952,6 +6105,7 @@ export interface components {
          *         gpus: the GPUs that it had.
          *         command: the shell command; of variables it has the names alone.
          *         service: the model service in a cluster; None for a server that was a job.
+         *         selection: how the node of the service was chosen.
          *         env_withheld: the variables of the server, if there are some, are not in the plan: the caller may not see them.
          */
         ServingPlan: {
@@ -5964,6 +6118,7 @@ export interface components {
             experiment_id: number;
             /** Gpus */
             gpus: number;
+            selection: components["schemas"]["NodeSelection"];
             service: components["schemas"]["ServiceWanted"] | null;
             /** Task Id */
             task_id: string;
@@ -6385,13 +6540,15 @@ export interface components {
          *     Attributes:
          *         scored: how many have a score.
          *         importances: for each parameter with several values, the most important first.
-         *         best_id: the experiment with the lowest score, None while there is none; `default_id` is that with the defaults.
-         *         gain: how much better the best is than the default, in words.
-         *         command: serves the model with the best parameters; None while there is none.
+         *         best_id, default_id, gain, sureness, measured_by, ties, figures, command: as in `BestOnModel`; empty while there
+         *             is no best, and if experiments ran on several models of GPU, whose figures do not compare.
+         *         by_gpu_model: with several models, the best on each.
          */
         TaskFindings: {
             /** Best Id */
             best_id: string | null;
+            /** By Gpu Model */
+            by_gpu_model: components["schemas"]["BestOnModel"][];
             /** Command */
             command: string | null;
             /** Default Id */
@@ -6404,8 +6561,14 @@ export interface components {
             gain: string | null;
             /** Importances */
             importances: components["schemas"]["ParameterImportance"][];
+            /** Measured By */
+            measured_by: string[];
             /** Scored */
             scored: number;
+            /** Sureness */
+            sureness: string | null;
+            /** Ties */
+            ties: string[];
         };
         /**
          * TaskList
@@ -6454,7 +6617,8 @@ export interface components {
          *         planned_experiments: the most experiments of the search, including repeated measurements of a race's leaders;
          *             None before it is known.
          *         total_experiments: the number of existing experiments, including running ones.
-         *         best_experiment_id: the id of the experiment with the lowest score, None if none succeeded.
+         *         best_experiment_id: the first experiment of the combination with the lowest mean score, `best_score`; None if
+         *             none has one, or if experiments ran on several models of GPU.
          *         elapsed_time: seconds since its start, or from its start to its end; None before it.
          *         notes: remarks for its user before it begins.
          */
@@ -6607,6 +6771,7 @@ export interface components {
          *             "high": 64}.
          *         parallel_config, quant_config: the values to try, under the names that autotuners use.
          *         optimization, slo: the search, its objective, and its conditions.
+         *         gpu_selection: how the nodes of model services on Kubernetes are chosen.
          *         storage, clusterbasemodel_config, clusterservingruntime_config: for model services on Kubernetes.
          *         max_parallel: the most experiments at a time, if there are GPUs.
          *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
@@ -6662,6 +6827,22 @@ export interface components {
              * @default []
              */
             gpu_model?: string[];
+            /**
+             * @default {
+             *       "affinity": "preferred",
+             *       "count_hosts": false,
+             *       "exec_nvidia_smi": false,
+             *       "fallback": "kubernetes",
+             *       "memory_threshold": 50,
+             *       "prefer_labels": {},
+             *       "prefer_nodes": [],
+             *       "prometheus_url": null,
+             *       "utilization_threshold": 30,
+             *       "whole_nodes_last": false,
+             *       "window_s": 0
+             *     }
+             */
+            gpu_selection?: components["schemas"]["NodeSelection"];
             /**
              * Gpu Wait Timeout S
              * @default null

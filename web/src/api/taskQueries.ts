@@ -7,6 +7,7 @@ export type TaskDetail = Schemas["TaskDetail"];
 export type Experiment = Schemas["ExperimentSummary"];
 export type ExperimentDetail = Schemas["ExperimentRow"];
 export type Findings = Schemas["TaskFindings"];
+export type BestOnModel = Schemas["BestOnModel"];
 export type Estimate = Schemas["TaskEstimate"];
 export type TuningSpec = Schemas["TuningSpec"];
 

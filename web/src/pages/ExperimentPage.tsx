@@ -132,6 +132,11 @@ function Deployment({ row }: { row: ExperimentDetail }) {
             "requests answered",
             asked === undefined ? null : `${measured.total_completed_requests ?? "–"} of ${asked}`,
           ],
+          ["measures again", row.repeats == null ? null : `experiment ${row.repeats}`],
+          [
+            "disturbed by",
+            row.disturbances.length > 0 && <UserText key="noise" text={row.disturbances.join("; ")} />,
+          ],
           [
             "measured by",
             typeof metrics.generator === "string" ? <UserText key="by" text={metrics.generator} /> : null,

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useMemo } from "react";
 import { ApiError } from "../api/client";
 import { experimentsQuery, findingsQuery, type Task, type TaskDetail, taskQuery } from "../api/taskQueries";
 import { ErrorLines } from "../components/ErrorLines";
@@ -11,6 +11,7 @@ import { taskTone } from "../components/tones";
 import { UserText, visible } from "../components/UserText";
 import { duration, momentInFull } from "../format/times";
 import { useNow } from "../live/useNow";
+import { bestsOf } from "../tuning/bests";
 import { objectiveOf, scoreText, tookS } from "../tuning/figures";
 import { ExperimentsPanel } from "./task/ExperimentsPanel";
 import { FoundPanel } from "./task/FoundPanel";
@@ -40,6 +41,10 @@ function Whole({ detail }: { detail: TaskDetail }) {
   const experiments = useQuery(experimentsQuery(task.id, client));
   const findings = useQuery(findingsQuery(task.id));
   const objective = objectiveOf(task);
+  const bestIds = useMemo(
+    () => (findings.data ? bestsOf(findings.data).map((best) => best.best_id) : []),
+    [findings.data],
+  );
   return (
     <>
       <div className="page-head">
@@ -50,7 +55,7 @@ function Whole({ detail }: { detail: TaskDetail }) {
       </div>
       {task.error_message && <ErrorLines text={task.error_message} />}
       <Numbers task={task} />
-      {findings.data?.best_id && <FoundPanel task={task} findings={findings.data} />}
+      {findings.data && bestIds.length > 0 && <FoundPanel task={task} findings={findings.data} />}
       <Shown query={experiments} what="the experiments">
         {(rows) =>
           rows.length ? (
@@ -61,12 +66,7 @@ function Whole({ detail }: { detail: TaskDetail }) {
                 </Suspense>
               )}
               {findings.data && <ImportancePanel findings={findings.data} />}
-              <ExperimentsPanel
-                task={task}
-                rows={rows}
-                objective={objective}
-                bestId={findings.data?.best_id ?? null}
-              />
+              <ExperimentsPanel task={task} rows={rows} objective={objective} bestIds={bestIds} />
             </>
           ) : (
             <Empty title="No experiments yet">

@@ -20,6 +20,8 @@ const row = (number: number, score: number | null, parameters = {}): Experiment 
   created_at: 0,
   started_at: 0,
   completed_at: number,
+  repeats: null,
+  disturbances: [],
 });
 
 it("shows a score as the objective has it: throughput is kept negated", () => {

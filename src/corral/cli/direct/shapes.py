@@ -325,6 +325,8 @@ SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]]
             "alerts": {},
             "keyring_shared": None,
             "cluster": None,
+            "pod_scheduler": None,
+            "cluster_uid": None,
         },
         {},
     ),

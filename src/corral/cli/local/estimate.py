@@ -23,7 +23,6 @@ MOST_RANKS = 64
 def estimate(given: measuring.EstimateCommand) -> None:
     """Run `corral estimate`."""
     from corral.core.preflight.estimate import InferenceSetup, estimate_local, estimate_named, parse_context
-    from corral.core.preflight.model_name import billions_in
     from corral.core.preflight.model_source import find_model
 
     load = InferenceSetup(
@@ -35,13 +34,12 @@ def estimate(given: measuring.EstimateCommand) -> None:
         batch=given.batch,
     )
     local = find_model(given.model, os.environ, Path.cwd())
-    if local is None and given.model.startswith(("/", "./", "../")) and not billions_in(given.model):
-        raise Refused(
-            f"MODEL: there is no directory {given.model}, and its name contains no size such as 7B", field="model"
-        )
 
     def of(wanted: "InferenceSetup") -> "Estimate":
-        return estimate_local(local, wanted) if local else estimate_named(given.model, wanted)
+        found = estimate_local(local, wanted) if local else estimate_named(given.model, wanted)
+        if isinstance(found, str):
+            raise Refused(f"MODEL: {found}; give its directory, or its name as it is at the hub", field="model")
+        return found
 
     result, devices = of(load), _devices()
     if given.json:

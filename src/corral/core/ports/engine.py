@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from corral.core.ports.containers import Containers
 from corral.core.ports.node import News, NodeAgent
@@ -62,6 +62,13 @@ class EngineTraits:
     containers: Containers | None = None
 
 
+class PodScheduler(NamedTuple):
+    """The scheduler by which a server binds pods of others: its name in pods, and the cluster, by a UID of its own."""
+
+    name: str
+    cluster_uid: str
+
+
 class NodeEngine(Protocol):
     """Brings nodes with their agents, and reports nodes that come and go."""
 
@@ -71,6 +78,11 @@ class NodeEngine(Protocol):
     @property
     def remarks(self) -> Sequence[str]:
         """Return remarks about these nodes for the person who starts the server, once it has started: sentences."""
+        ...
+
+    @property
+    def pod_scheduler(self) -> PodScheduler | None:
+        """Return the scheduler by which it binds pods of others now; None if it binds none."""
         ...
 
     def log_path(self, node: str, job_id: str, rank: int) -> str | None:

@@ -62,11 +62,12 @@ def detection(line: CommandLine, env: Mapping[str, str], files: FileFacts, state
         framework = "paddle"
         sources.append(f"PaddlePaddle: {files.paddle}")
     model = files.model
-    estimate = _estimate(line, model)
+    found = _estimate(line, model)
+    estimate = found if isinstance(found, Estimate) else None
     if files.model_trouble:
         sources.append(f"model: {files.model_trouble}")
-    if estimate is not None:
-        sources.append(f"memory: {estimate.source}")
+    if found is not None:
+        sources.append(f"memory: {found.source if isinstance(found, Estimate) else f'not known: {found}'}")
     work = Workload(
         runtime=runtime,
         framework=framework,
@@ -81,7 +82,7 @@ def detection(line: CommandLine, env: Mapping[str, str], files: FileFacts, state
     return Detection(work, estimate, tuple(sources))
 
 
-def _estimate(line: CommandLine, model: LocalModel | None) -> Estimate | None:
+def _estimate(line: CommandLine, model: LocalModel | None) -> Estimate | str | None:
     if line.model is None:
         return None
     return estimate_local(model, line.load) if model else estimate_named(line.model, line.load)

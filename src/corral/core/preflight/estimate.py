@@ -1,17 +1,26 @@
 """Estimate how much memory of each device a model needs: weights, key-value cache, activations, overhead.
 
 Weights are counted, or measured if their files are present. The cache is exact for the shape. Activations and overhead
-are rules of thumb: see `_activation_bytes` and the constants.
+are rules of thumb: see `_activation_bytes` and the constants. A model about which too little is known has no estimate.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corral.core.model.errors import Refused
 from corral.core.model.units import is_whole
-from corral.core.preflight.model_config import Experts, LatentAttention, ModelShape
-from corral.core.preflight.model_name import billions_in, quantization_in, typical_shape
+from corral.core.preflight.known_models import known_shape
+from corral.core.preflight.model_name import (
+    LEAST_OF_NAME,
+    MOST_OF_NAME,
+    billions_in,
+    format_in,
+    other_format_in,
+    typical_shape,
+)
+from corral.core.preflight.model_shape import ModelShape, Stored
 from corral.core.preflight.model_source import LocalModel
 from corral.core.preflight.precision import BYTES_PER_WEIGHT, canonical
+from corral.core.preflight.weights import UNCOUNTED, Ranks, device_bytes
 
 _MIB = 1024 * 1024
 CONTEXT_OVERHEAD_MIB = 1024
@@ -19,15 +28,24 @@ CONTEXT_OVERHEAD_MIB = 1024
 COMMUNICATION_OVERHEAD_MIB = 512
 """NCCL's buffers on each device, if there are several devices."""
 PREFILL_TOKENS = 8192
-"""The most tokens that a server computes at once; longer prompts are split into chunks."""
-UNKNOWN_MODEL_MIB = 8000
-"""MiB per device for a model about which nothing is known."""
+"""The most tokens that a server computes at once by default; longer prompts are split into chunks."""
 _DEFAULT_CONTEXT = 4096
+_STATE_BYTES = 4
+"""Linear attention keeps its state in 32 bits."""
+_LEAST_OF_SHAPE = 0.95
+"""The least weights, as a part of those that are counted: servers split some parts further."""
 
 
 @dataclass(frozen=True, slots=True)
 class InferenceSetup:
-    """The setup of a model. `context` None is the model's maximum, `dtype` None that of its weights."""
+    """The setup of a model. `context` None is the model's maximum, `dtype` None that of its weights.
+
+    Attributes:
+        attention_ranks, expert_ranks: the devices over which attention and experts are split, if not over
+            `tensor_parallel`.
+        cache_ranks: the devices over which the tokens of a cache are split.
+        prefill_tokens: the most tokens that the server computes at once; None: `PREFILL_TOKENS`.
+    """
 
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
@@ -36,18 +54,29 @@ class InferenceSetup:
     cache_dtype: str | None = None
     context: int | None = None
     batch: int = 1
+    attention_ranks: int | None = None
+    expert_ranks: int | None = None
+    cache_ranks: int = 1
+    prefill_tokens: int | None = None
 
     @property
     def world_size(self) -> int:
-        """The total number of devices."""
+        """The total number of devices of one replica."""
         return self.tensor_parallel * self.pipeline_parallel
+
+    @property
+    def spread(self) -> Ranks:
+        """The devices over which the parts of a layer are split."""
+        tensor = self.tensor_parallel
+        return Ranks(self.attention_ranks or tensor, tensor, self.expert_ranks or tensor, self.pipeline_parallel)
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """The estimated MiB on each device, and where the figures come from (`source`). The cache is for `batch` contexts.
 
-    `cache_per_token_mib` is for one sequence on one device; 0 if nothing is known about the model.
+    `least_weights_mib` is the least that the weights take, as far off as the estimate may be. `cache_per_token_mib` is
+    for one sequence on one device.
     """
 
     weights_mib: int
@@ -57,7 +86,8 @@ class Estimate:
     source: str
     context: int
     batch: int
-    cache_per_token_mib: float = 0.0
+    least_weights_mib: int
+    cache_per_token_mib: float
 
     @property
     def need_mib(self) -> int:
@@ -77,32 +107,51 @@ class Estimate:
         return min(self.context, tokens // 1024 * 1024) or None
 
 
-def estimate_local(model: LocalModel, load: InferenceSetup) -> Estimate:
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """How a server has the weights: as `stored`, and with `plain` bytes where they are not quantised."""
+
+    name: str
+    stored: Stored
+    plain: float
+
+    def bytes_of(self, shape: ModelShape, spread: Ranks) -> float:
+        """The bytes on the fullest device."""
+        return device_bytes(shape, self.stored, self.plain, spread)
+
+
+def estimate_local(model: LocalModel, setup: InferenceSetup) -> Estimate:
     """The estimate for a model whose files are on this machine."""
-    shape = model.shape
-    stored = shape.quantization or shape.dtype or "float16"
-    asked = _quantization(load, shape.quantization) or canonical(load.dtype) or stored
-    source = f"{model.path}/config.json"
-    if model.weight_bytes is not None and (shape.quantization or BYTES_PER_WEIGHT[asked] == BYTES_PER_WEIGHT[stored]):
-        source += " and the size of its weight files"
-        weight_bytes = model.weight_bytes / load.world_size
-    else:
-        weight_bytes = _weight_bytes(shape, asked, load)
-    return _estimate(shape, weight_bytes, load, source)
+    shape, source = model.shape, f"{model.path}/config.json"
+    wanted, stored = _format(shape, setup), _format(shape, InferenceSetup())
+    if model.weight_bytes is None or wanted.stored != stored.stored:
+        return _estimate(shape, wanted, setup, source)
+    measured = model.weight_bytes / stored.bytes_of(shape, Ranks())
+    return _estimate(shape, wanted, setup, f"{source} and the size of its weight files", measured)
 
 
-def estimate_named(name: str, load: InferenceSetup) -> Estimate:
-    """The estimate from a model's name: by the number of parameters in it, or for a small model if there is none."""
+def estimate_named(name: str, setup: InferenceSetup) -> Estimate | str:
+    """The estimate from a model's name: that of a known model, else by the number of parameters in the name.
+
+    A sentence says why there is none, if the name tells neither.
+    """
+    other, said = other_format_in(name), format_in(name)
+    if other is not None:
+        return f"the size of weights in {other:.20} is not known here"
+    shape = known_shape(name)
+    if shape is not None:
+        wanted = _format(shape if said is None else _in_format(shape, said), setup)
+        return _estimate(shape, wanted, setup, f"the known size of a model of this name, at {wanted.name}")
     billions = billions_in(name)
-    if not billions:
-        source = f"nothing: {name} is not here and its name states no size, so a small model is assumed"
-        return Estimate(UNKNOWN_MODEL_MIB, 0, 0, 0, source, load.context or _DEFAULT_CONTEXT, load.batch)
-    asked = _quantization(load, canonical(quantization_in(name))) or canonical(load.dtype) or "float16"
-    weight_bytes = billions * 1e9 * BYTES_PER_WEIGHT[asked] / load.world_size
-    source = (
-        f"{billions:g} billion parameters in the name, at {asked}; cache and activations of a common model of that size"
-    )
-    return _estimate(typical_shape(billions), weight_bytes, load, source)
+    if isinstance(billions, str):
+        return billions
+    shape = _in_format(typical_shape(billions * MOST_OF_NAME / UNCOUNTED), said or "float16")
+    wanted = _format(shape, setup)
+    source = f"{billions:g} billion parameters in the name, at {wanted.name}, in the shape of a common model"
+    found = _estimate(shape, wanted, setup, source)
+    ranks = max(setup.tensor_parallel, setup.expert_ranks or 1) * setup.pipeline_parallel
+    least = billions * LEAST_OF_NAME * 1e9 * wanted.stored.bytes_per_weight / ranks
+    return replace(found, least_weights_mib=min(_mib(least), found.least_weights_mib))
 
 
 def parse_context(text: str) -> int:
@@ -115,67 +164,73 @@ def parse_context(text: str) -> int:
     return int(digits) * (1024 if text.strip().lower().endswith("k") else 1)
 
 
-def _quantization(load: InferenceSetup, stored: str | None) -> str | None:
-    return stored or canonical(load.quantization)
+def _in_format(shape: ModelShape, name: str) -> ModelShape:
+    """The shape of the same model stored in this format."""
+    if name == shape.quantization:
+        return shape
+    if name in ("float16", "bfloat16", "float32"):
+        return replace(shape, dtype=name, quantization=None, stored=None)
+    return replace(shape, quantization=name, stored=None)
 
 
-def _weight_bytes(shape: ModelShape, asked: str, load: InferenceSetup) -> float:
-    """Bytes on the fullest device: its part of the layers, and of the embeddings, which stay at 16 bits or more."""
-    stage = -(-shape.layers // load.pipeline_parallel) / shape.layers
-    per_weight = BYTES_PER_WEIGHT[asked]
-    embeddings = embedding_weights(shape) * max(2.0, per_weight)
-    return (layer_weights(shape) * stage * per_weight + embeddings) / load.tensor_parallel
+def _format(shape: ModelShape, setup: InferenceSetup) -> _Format:
+    """How the server has the weights. A quantised model stays as it is stored, whatever is asked for."""
+    dtype = canonical(setup.dtype) or shape.dtype or "float16"
+    plain = BYTES_PER_WEIGHT[dtype]
+    name = shape.quantization or canonical(setup.quantization)
+    if name is None:
+        return _Format(dtype, Stored(plain), plain)
+    stored = shape.stored if shape.quantization else None
+    return _Format(name, stored or Stored(BYTES_PER_WEIGHT[name]), plain)
 
 
-def _estimate(shape: ModelShape, weight_bytes: float, load: InferenceSetup, source: str) -> Estimate:
-    context = load.context or shape.max_context or _DEFAULT_CONTEXT
-    cache_width = BYTES_PER_WEIGHT[canonical(load.cache_dtype) or "float16"]
-    element_bytes = cache_elements_per_token(shape, load.tensor_parallel) * cache_width
-    stage_layers = -(-shape.layers // load.pipeline_parallel)
-    sliding = stage_layers * shape.window_layers // shape.layers
-    remembered = min(context, shape.window or context)
-    sequence_bytes = element_bytes * ((stage_layers - sliding) * context + sliding * remembered)
-    overhead = CONTEXT_OVERHEAD_MIB + (COMMUNICATION_OVERHEAD_MIB if load.world_size > 1 else 0)
+def _estimate(
+    shape: ModelShape, wanted: _Format, setup: InferenceSetup, source: str, measured: float = 1.0
+) -> Estimate:
+    """The estimate by shape. `measured` is the size of the weights in proportion to those that are counted."""
+    context = setup.context or shape.max_context or _DEFAULT_CONTEXT
+    bare = replace(shape, encoders=0, predictors=0)
+    sequence_bytes = _sequence_bytes(shape, setup, context)
     return Estimate(
-        weights_mib=_mib(weight_bytes),
-        cache_mib=_mib(sequence_bytes * load.batch),
-        activations_mib=_mib(_activation_bytes(shape, load, context)),
-        overhead_mib=overhead,
+        weights_mib=_mib(measured * wanted.bytes_of(shape, setup.spread)),
+        cache_mib=_mib(sequence_bytes * setup.batch),
+        activations_mib=_mib(_activation_bytes(shape, setup, context)),
+        overhead_mib=CONTEXT_OVERHEAD_MIB + (COMMUNICATION_OVERHEAD_MIB if setup.world_size > 1 else 0),
         source=source,
         context=context,
-        batch=load.batch,
+        batch=setup.batch,
+        least_weights_mib=_mib(_LEAST_OF_SHAPE * min(measured, 1.0) * wanted.bytes_of(bare, setup.spread)),
         cache_per_token_mib=sequence_bytes / context / _MIB,
     )
 
 
-def _activation_bytes(shape: ModelShape, load: InferenceSetup, context: int) -> float:
+def _sequence_bytes(shape: ModelShape, setup: InferenceSetup, context: int) -> float:
+    """The bytes that one sequence keeps on the fullest device: keys and values by token, and states."""
+    width = BYTES_PER_WEIGHT[canonical(setup.cache_dtype) or "float16"]
+    ranks = setup.spread.attention
+    stage = -(-shape.layers // setup.pipeline_parallel)
+    linear = stage * shape.linear.layers // shape.layers if shape.linear else 0
+    sliding, kept = 0, context
+    if shape.window is not None:
+        # The fewest that a stage may have of them.
+        sliding, kept = stage * shape.window.layers // shape.layers, min(context, shape.window.tokens)
+    tokens = max(0, stage - linear - sliding) * context + sliding * kept
+    cache = cache_elements_per_token(shape, ranks) * width * tokens / setup.cache_ranks
+    if shape.linear is None:
+        return cache
+    state = shape.linear.value_heads * shape.linear.value_dim * shape.linear.key_dim * _STATE_BYTES
+    return cache + linear * state / ranks
+
+
+def _activation_bytes(shape: ModelShape, setup: InferenceSetup, context: int) -> float:
     """The peak bytes of one step.
 
     Per token: six vectors of hidden width and two of feed-forward width, in 16 bits. Per batch: the logits in 32 bits.
     """
-    tokens = min(PREFILL_TOKENS, context * load.batch)
+    tokens = min(setup.prefill_tokens or PREFILL_TOKENS, context * setup.batch)
     width = shape.intermediate if shape.experts is None else max(shape.experts.width, shape.experts.shared_width)
-    per_token = 2 * (6 * shape.hidden + 2 * width / load.tensor_parallel)
-    return tokens * per_token + load.batch * shape.vocab * 4 / load.tensor_parallel
-
-
-def _mib(size: float) -> int:
-    return -int(-size // _MIB)
-
-
-def embedding_weights(shape: ModelShape) -> int:
-    """The weights of the tables from tokens to vectors and back. A quantised model keeps them in 16 bits."""
-    tables = 1 if shape.tied else 2
-    return tables * shape.vocab * shape.hidden + shape.positions * shape.hidden
-
-
-def layer_weights(shape: ModelShape) -> int:
-    """The weights of all layers together."""
-    dense_layers = shape.layers - (shape.experts.layers if shape.experts else 0)
-    weights = shape.layers * _attention(shape) + dense_layers * _feed_forward(shape, shape.intermediate)
-    if shape.experts:
-        weights += shape.experts.layers * _mixture(shape, shape.experts)
-    return weights
+    per_token = 2 * (6 * shape.hidden + 2 * width / setup.tensor_parallel)
+    return tokens * per_token + setup.batch * shape.vocab * 4 / setup.tensor_parallel
 
 
 def cache_elements_per_token(shape: ModelShape, tensor_parallel: int) -> int:
@@ -189,27 +244,5 @@ def cache_elements_per_token(shape: ModelShape, tensor_parallel: int) -> int:
     return 2 * -(-shape.kv_heads // tensor_parallel) * shape.head_dim
 
 
-def _attention(shape: ModelShape) -> int:
-    if shape.latent is not None:
-        return _latent_attention(shape, shape.latent)
-    queries = shape.hidden * shape.heads * shape.head_dim
-    keys_values = 2 * shape.hidden * shape.kv_heads * shape.head_dim
-    return 2 * queries + keys_values
-
-
-def _latent_attention(shape: ModelShape, latent: LatentAttention) -> int:
-    query_out = shape.heads * (latent.nope_dim + latent.rope_dim)
-    rank = latent.query_rank
-    queries = shape.hidden * query_out if rank is None else rank * (shape.hidden + query_out)
-    down = shape.hidden * (latent.kv_rank + latent.rope_dim)
-    up = latent.kv_rank * shape.heads * (latent.nope_dim + latent.value_dim)
-    return queries + down + up + shape.heads * latent.value_dim * shape.hidden
-
-
-def _feed_forward(shape: ModelShape, width: int) -> int:
-    return (3 if shape.gated else 2) * shape.hidden * width
-
-
-def _mixture(shape: ModelShape, experts: Experts) -> int:
-    router = shape.hidden * experts.count
-    return experts.count * _feed_forward(shape, experts.width) + _feed_forward(shape, experts.shared_width) + router
+def _mib(size: float) -> int:
+    return -int(-size // _MIB)

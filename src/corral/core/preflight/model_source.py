@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from corral.core.model.errors import Refused
-from corral.core.preflight.model_config import ModelShape, shape_of
+from corral.core.preflight.model_config import shape_of
+from corral.core.preflight.model_shape import ModelShape
 from corral.files import names_in, read_start
 
 _MOST_CONFIG_BYTES = 1024 * 1024

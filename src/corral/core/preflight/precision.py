@@ -26,7 +26,7 @@ BYTES_PER_WEIGHT = {
     "float16": 2.0,
     "bfloat16": 2.0,
     "fp8": 1.0,
-    "int8": 1.0,
+    "int8": 1.024,
     "fp4": 0.5625,
     "int4": 0.52,
     "awq": 0.52,
@@ -34,8 +34,8 @@ BYTES_PER_WEIGHT = {
     "bitsandbytes": 0.52,
     "gguf": 0.56,
 }
-"""Bytes per quantised weight with its scales: 4-bit integers with a 16-bit scale and a zero point per 128 weights,
-FP4 with an 8-bit scale per 16."""
+"""Bytes per quantised weight with its scales: integers with a 16-bit scale and a zero point per 128 weights, FP4 with
+an 8-bit scale per 16."""
 
 
 @dataclass(frozen=True, slots=True)

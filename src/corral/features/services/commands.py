@@ -76,7 +76,7 @@ class DeployCommand(
     Waits until it is ready, and prints its address; fails as soon as its operator says that it cannot become ready.
 
     With --from, the service is as the best experiment of a task of the autotuner was, with the same parameters, GPUs,
-    model, storage and variables. The tasks of everybody will do, but those with variables only for their users and
+    model, storage and variables, and by default its choice of nodes. The tasks of everybody will do, but those with variables only for their users and
     administrators. If the experiments of the task were jobs and not services of a cluster, nothing is deployed: it
     prints the command that serves the model as a job, and exits with 1.
     """
@@ -111,6 +111,10 @@ class DeployCommand(
     mount_path: str | None = text(
         "--mount-path", metavar="DIR", help="Where OME's server finds the model of --claim.  [default: /model]"
     )
+    queue: str | None = text(
+        "--queue", metavar="Q", help="Queue of its job, if a server of Corral binds pods of this cluster."
+    )
+    project: str | None = text("--project", metavar="P", help="Project of that job.")
     dry_run: bool = flag("--dry-run", help="Print the objects, of variables the names alone, and create nothing.")
     detach: bool = flag("--detach", "-d", help="Do not wait until it is ready.")
     timeout: int = whole("--timeout", metavar="SECONDS", help="Longest wait.", default=1800)

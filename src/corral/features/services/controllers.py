@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 from uuid import uuid4
 
+from corral.client import Client
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import AlreadyExists, MissingRight, NoSuchObject, ObjectChanged
@@ -20,15 +21,17 @@ from corral.features.services.manifests import (
     MANAGED_BY,
     PodPlacing,
     checked_name,
+    service_shape,
 )
 from corral.features.services.node_choice import NodeChoice, NodeWanted, choose_node
 from corral.features.services.parameters import asked_gpus, runtime_arguments
+from corral.features.services.planned_by_server import placed_by_planner, pod_scheduler, without_meaning
 from corral.features.services.prerequisites import Prerequisites, find_prerequisites
 from corral.features.services.selection import USUAL, NodeAffinity, NodeSelection, selection_of
-from corral.features.services.selection_words import created_line, selection_block
+from corral.features.services.selection_words import created_line, queued_block, selection_block
 from corral.features.services.service_env import MARK_ANNOTATION, check_env_secret, give_env
 from corral.features.services.service_kinds import KSERVE, OME, ServiceKind
-from corral.features.services.service_rules import ServiceShape, preferences_of, service_request
+from corral.features.services.service_rules import preferences_of, service_request
 from corral.features.services.service_status import ServiceState, state_of
 from corral.features.services.service_wanted import ServiceWanted
 from corral.features.services.watched_gpus import list_cluster, reading_sources
@@ -55,6 +58,7 @@ class ServiceController:
         cluster: the cluster; None for that of the usual kubeconfig.
         sources: the sources of readings beside dcgm-exporter; None are those of each selection.
         say: prints a line for the user.
+        client: of a server of Corral. If it binds pods of this cluster, services become its jobs.
     """
 
     kind: ClassVar[ServiceKind]
@@ -65,11 +69,13 @@ class ServiceController:
         *,
         sources: ReadingSources | None = None,
         say: Callable[[str], object] = print,
+        client: Client | None = None,
     ) -> None:
         self._cluster = cluster or Cluster.connect()
         self._sources = sources
         self._holds = HoldStore(self._cluster)
         self._say = say
+        self._client = client
 
     def __enter__(self) -> Self:
         return self
@@ -129,21 +135,16 @@ class ServiceController:
         found = find_prerequisites(self._cluster, self.kind, wanted)
         self.kind.manifest(wanted, found.runtime, KUBERNETES_DECIDES)  # refused before anything is held
         check_env_secret(self._cluster, wanted.name, wanted.namespace, wanted.env)
-        choice = None
-        if selection.affinity is not NodeAffinity.ANY:
-            choice = self._choose(wanted, found, selection, hold=not dry_run)
-        for remark in (*found.remarks, *(choice.remarks if choice is not None else ())):
-            self._say(f"Note: {remark}")
-        wish = choice.wish(required=selection.affinity is NodeAffinity.REQUIRED) if choice is not None else None
-        placing = PodPlacing(wish, preferences_of(selection))
-        with self._released_if_refused(self._key(wanted), holds=wish is not None and not dry_run):
+        chooses = selection.affinity is not NodeAffinity.ANY
+        placing = PodPlacing(preferences=preferences_of(selection))
+        if chooses:
+            placing = self._placing(wanted, found, selection, hold=not dry_run)
+        node = None if placing.wish is None else placing.wish.node_name
+        with self._released_if_refused(self._key(wanted), holds=node is not None and not dry_run):
             made = self._create(wanted, self.kind.manifest(wanted, found.runtime, placing), dry_run=dry_run)
         if not dry_run:
             give_env(self._cluster, made, wanted.env)
-            self._say(
-                ("\n" if choice is not None else "")
-                + created_line(wanted.name, wanted.namespace, wish.node_name if wish is not None else None)
-            )
+            self._say(("\n" if chooses else "") + created_line(wanted.name, wanted.namespace, node))
         return made
 
     def wait_for_ready(
@@ -250,8 +251,8 @@ class ServiceController:
                 time.sleep(wait_s)
         else:
             raise BackendFailed(
-                f"{wanted.name} was not created, because other clients changed its quota or its limits at each attempt;"
-                " try again"
+                f"{wanted.name} was not created, because other clients changed its quota or limits at each attempt; "
+                "try again"
             )
         there = self._cluster.get(self.kind.services, wanted.name, wanted.namespace)
         if mapping(mapping(there.get("metadata")).get("annotations")).get(MARK_ANNOTATION) != mark:
@@ -264,19 +265,39 @@ class ServiceController:
             f" corral undeploy {wanted.name} --namespace {wanted.namespace}"
         )
 
+    def _placing(
+        self, wanted: ServiceWanted, found: Prerequisites, selection: NodeSelection, *, hold: bool
+    ) -> PodPlacing:
+        """Return where its pods are to run: as a server's planner will say, else on the node that is chosen now."""
+        scheduler = pod_scheduler(self._client, self._cluster)
+        if scheduler is None:
+            choice = self._choose(wanted, found, selection, hold=hold)
+            self._remark(*found.remarks, *choice.remarks)
+            return PodPlacing(
+                choice.wish(required=selection.affinity is NodeAffinity.REQUIRED), preferences_of(selection)
+            )
+        shape = service_shape(wanted.asked_gpus, found.rules)
+        self._say(queued_block(shape.gpus, f"{wanted.namespace}/{wanted.name}"))
+        self._remark(*found.remarks, *without_meaning(selection))
+        return placed_by_planner(wanted, selection, scheduler, shape)
+
+    def _remark(self, *remarks: str) -> None:
+        for remark in remarks:
+            self._say(f"Note: {remark}")
+
     def _choose(
         self, wanted: ServiceWanted, found: Prerequisites, selection: NodeSelection, *, hold: bool
     ) -> NodeChoice:
-        gpus = wanted.asked_gpus or 1
+        shape = service_shape(wanted.asked_gpus, found.rules)
         sources = self._sources or reading_sources(selection)
         try:
-            request = service_request(ServiceShape(gpus), found.rules, selection, found.ready_nodes)
+            request = service_request(shape, found.rules, selection, found.ready_nodes)
             seen = list_cluster(self._cluster, sources, hosts=selection.count_hosts)
             node = NodeWanted(self._key(wanted), request, found.ready_nodes, selection.fallback)
             choice = choose_node(seen, self._holds, node, hold=hold)
         except (MissingRight, Refused) as error:
             choice = NodeChoice(None, why_none=str(error))
-        self._say(selection_block(gpus, choice.summary, choice.why_none))
+        self._say(selection_block(shape.gpus, choice.summary, choice.why_none, choice.beside))
         if choice.summary is None and selection.affinity is NodeAffinity.REQUIRED:
             raise Conflict(f"no node can be required for {wanted.name}: {choice.why_none}")
         return choice

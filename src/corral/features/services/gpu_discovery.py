@@ -10,19 +10,27 @@ from typing import Any
 from corral.core.model.errors import Refused
 from corral.core.model.placing.placement_rules import IdleFirst
 from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
 from corral.features.services.idle_nodes import GpuStatus, NodeGpuSummary, gpu_statuses, summaries
-from corral.features.services.node_choice import best_node
+from corral.features.services.manifests import ServiceShape
+from corral.features.services.node_choice import best_nodes
 from corral.features.services.selection import (
     MEMORY_THRESHOLD,
     USUAL,
     UTILIZATION_THRESHOLD,
+    NodeSelection,
     selection_of,
 )
-from corral.features.services.service_rules import ServiceShape, service_request
+from corral.features.services.service_rules import service_request
 from corral.features.services.watched_gpus import ClusterSeen, WatchedGpus, reading_sources
 
 _starting = threading.Lock()
-_usual: WatchedGpus | None = None
+_usual: dict[tuple[ReadingSources, bool], WatchedGpus] = {}
+"""The watches of the usual cluster, by their sources of readings and whether they know the hosts of GPUs."""
+
+
+_OF_WATCHES = ("count_hosts", "window_s", "prometheus_url", "exec_nvidia_smi")
+_TAKES = {"affinity": "a deployment", **dict.fromkeys(_OF_WATCHES, "the WatchedGpus")}
 
 
 def get_cluster_gpu_status(*, watched: WatchedGpus | None = None) -> list[GpuStatus]:
@@ -60,9 +68,13 @@ def find_best_node_for_deployment(
     thresholds = {"utilization_threshold": utilization_threshold, "memory_threshold": memory_threshold}
     selection = selection_of({**thresholds, **options})
     request = service_request(ServiceShape(required_gpus), {}, selection)
-    return (watched or _of_usual_cluster()).ask(
-        lambda seen: best_node(seen, seen.view.draft(), request, selection.fallback)
+    for name in ("affinity", *(_OF_WATCHES if watched is not None else ())):
+        if getattr(selection, name) != getattr(USUAL, name):
+            raise Refused(f"{name} has no meaning here; leave it out, or give it to {_TAKES[name]}", field=name)
+    found = (watched or _of_usual_cluster(selection)).ask(
+        lambda seen: best_nodes(seen, seen.view.draft(), request, selection.fallback)
     )
+    return next(iter(found), None)
 
 
 select_best_node = find_best_node_for_deployment
@@ -73,9 +85,10 @@ def _statuses(seen: ClusterSeen) -> list[GpuStatus]:
     return gpu_statuses(seen.view.seen.values())
 
 
-def _of_usual_cluster() -> WatchedGpus:
-    global _usual  # noqa: PLW0603 -- one watch for all calls of a script
+def _of_usual_cluster(selection: NodeSelection = USUAL) -> WatchedGpus:
+    """Return the watches that know what a selection asks for: one for all calls of a script that ask for the same."""
+    key = reading_sources(selection), selection.count_hosts
     with _starting:
-        if _usual is None:
-            _usual = WatchedGpus(Cluster.connect(), reading_sources(USUAL))
-        return _usual
+        if key not in _usual:
+            _usual[key] = WatchedGpus(Cluster.connect(), key[0], hosts=key[1])
+        return _usual[key]

@@ -16,21 +16,25 @@ HOLD_S = 300.0
 """The time in which an operator makes the pods and Kubernetes binds them."""
 
 _MOST_GPUS = 1024
+MOST_PODS = 256
+"""The most pods of a service that start together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """GPUs of one node for one service.
+    """GPUs for one service: so many for each of its pods, one of which goes to each node.
 
     Attributes:
         service: `via.namespace.name`, which is also the entry's key.
         until: seconds since 1970, by the API server's clock.
+        beside: the nodes of its other pods; a node is named once for each pod.
     """
 
     service: str
     node_name: str
     gpus: int
     until: float
+    beside: tuple[str, ...] = ()
 
 
 def service_key(via: str, namespace: str, name: str) -> str:
@@ -52,8 +56,10 @@ def changes(
     gone: dict[str, str | None] = {str(key): None for key in data if key not in kept}
     if hold is None:
         return gone
-    entry = json.dumps({"node": hold.node_name, "gpus": hold.gpus, "until": round(hold.until)})
-    return {**gone, hold.service: entry}
+    entry = {"node": hold.node_name, "gpus": hold.gpus, "until": round(hold.until)}
+    if hold.beside:
+        entry["beside"] = list(hold.beside)
+    return {**gone, hold.service: json.dumps(entry)}
 
 
 def held_gpus(holds: Iterable[Hold], seen: Mapping[str, int], without: str | None = None) -> Counter[str]:
@@ -62,8 +68,12 @@ def held_gpus(holds: Iterable[Hold], seen: Mapping[str, int], without: str | Non
     """
     held: Counter[str] = Counter()
     for hold in holds:
-        if hold.service != without:
-            held[hold.node_name] += max(0, hold.gpus - seen.get(hold.service, 0))
+        if hold.service == without:
+            continue
+        there = seen.get(hold.service, 0)
+        for node in (hold.node_name, *hold.beside):
+            held[node] += max(0, hold.gpus - there)
+            there = max(0, there - hold.gpus)
     return held
 
 
@@ -71,8 +81,11 @@ def _hold(key: str, value: Any) -> Hold | None:
     try:
         entry = json.loads(value)
         node, gpus, until = entry["node"], entry["gpus"], float(entry["until"])
+        beside = entry.get("beside", [])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     if not isinstance(node, str) or not isinstance(gpus, int) or isinstance(gpus, bool):
         return None
-    return Hold(key, node, gpus, until) if 1 <= gpus <= _MOST_GPUS and math.isfinite(until) else None
+    if not isinstance(beside, list) or len(beside) >= MOST_PODS or not all(isinstance(one, str) for one in beside):
+        return None
+    return Hold(key, node, gpus, until, tuple(beside)) if 1 <= gpus <= _MOST_GPUS and math.isfinite(until) else None

@@ -10,6 +10,7 @@ from corral.core.model.units import is_whole
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_resource, gpu_resources
 from corral.engines.kubernetes.cluster.objects import mapping, sequence
 from corral.engines.kubernetes.inventory.pod_rules import Rules, affinity_for, with_preferences
+from corral.features.services.holds import MOST_PODS
 from corral.features.services.parameters import merged_arguments, runtime_arguments
 from corral.features.services.service_env import env_entries
 from corral.features.services.service_wanted import ModelClaim, ServiceWanted
@@ -31,12 +32,29 @@ _MOST_NAME = 50
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceShape:
+    """The pods of a service: `pods` of them, which start together, each with so many GPUs of its node."""
+
+    gpus: int
+    pods: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class NodeWish:
-    """The node that a service is to run on, by its name and its hostname label."""
+    """The node that a service is to run on, by its name and its hostname label.
+
+    `hostnames_beside` are those of the other nodes of a service over several.
+    """
 
     node_name: str
     hostname: str
     required: bool = False
+    hostnames_beside: tuple[str, ...] = ()
+
+    @property
+    def hostnames(self) -> tuple[str, ...]:
+        """The hostname label of each node, once."""
+        return tuple(dict.fromkeys((self.hostname, *self.hostnames_beside)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +78,7 @@ class PodPlacing:
         fields: dict[str, Any] = {}
         preferring = with_preferences(rules, self.preferences)
         if self.wish is not None:
-            fields["affinity"] = affinity_for(self.wish.hostname, required=self.wish.required, rules=preferring)
+            fields["affinity"] = affinity_for(*self.wish.hostnames, required=self.wish.required, rules=preferring)
         elif self.preferences:
             fields["affinity"] = preferring["affinity"]
         if self.scheduler is not None:
@@ -91,27 +109,38 @@ def ome_service(
     own.
     """
     rules = ome_rules(runtime)
-    own = mapping(rules.get("runner"))
-    engine: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1, **placing.fields(rules)}
+    shape = service_shape(wanted.asked_gpus, rules)
+    engine: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1}
     if placing.annotations:
         engine["annotations"] = dict(placing.annotations)
-    runner = _container(wanted)
-    if added := runner.pop("args", None):
-        runner["args"] = merged_arguments(_strings(own.get("command")), _strings(own.get("args")), added)
-    if wanted.env:
-        kept = [one for one in sequence(own.get("env")) if one.get("name") not in wanted.env]
-        runner["env"] = [*kept, *runner["env"]]
-    if wanted.claim is not None:
-        engine["volumes"] = [*sequence(rules.get("volumes")), claim_volume(wanted.claim)]
-        runner["volumeMounts"] = [*sequence(own.get("volumeMounts")), claim_mount(wanted.claim)]
-    if runner:
-        engine["runner"] = {"name": "ome-container", **runner}
+    if shape.pods == 1:
+        engine |= _ome_pod(wanted, rules, placing, shape)
+    else:
+        engine["leader"] = _ome_pod(wanted, mapping(rules.get("leader")), placing, shape)
+        engine["worker"] = {"size": shape.pods - 1} | _ome_pod(wanted, mapping(rules.get("worker")), placing, shape)
     spec = {
         "model": {"name": wanted.model_name, "kind": "ClusterBaseModel", "apiGroup": OME_GROUP},
         "runtime": {"name": wanted.runtime_name, "kind": "ClusterServingRuntime", "apiGroup": OME_GROUP},
         "engine": engine,
     }
     return _service(OME_GROUP, _meta(wanted, placing.wish), spec)
+
+
+def _ome_pod(wanted: ServiceWanted, rules: Rules, placing: PodPlacing, shape: ServiceShape) -> dict[str, Any]:
+    """Return one kind of pods of a service: what is laid over the runtime's `rules` for these pods."""
+    own = mapping(rules.get("runner"))
+    pod, runner = placing.fields(rules), _container(wanted, shape)
+    if added := runner.pop("args", None):
+        runner["args"] = merged_arguments(_strings(own.get("command")), _strings(own.get("args")), added)
+    if wanted.env:
+        kept = [one for one in sequence(own.get("env")) if one.get("name") not in wanted.env]
+        runner["env"] = [*kept, *runner["env"]]
+    if wanted.claim is not None:
+        pod["volumes"] = [*sequence(rules.get("volumes")), claim_volume(wanted.claim)]
+        runner["volumeMounts"] = [*sequence(own.get("volumeMounts")), claim_mount(wanted.claim)]
+    if runner:
+        pod["runner"] = {"name": "ome-container", **runner}
+    return pod
 
 
 def kserve_service(
@@ -127,7 +156,7 @@ def kserve_service(
         model["storageUri"] = f"pvc://{wanted.claim.name}/{wanted.claim.sub_path}".rstrip("/")
     elif "://" in wanted.model_name:
         model["storageUri"] = wanted.model_name
-    model |= _container(wanted)
+    model |= _container(wanted, service_shape(wanted.asked_gpus, {}))
     if any("{{" in argument for argument in model.get("args", ())):
         raise Refused("KServe reads '{{' in arguments as a template of its own; leave it out", field="parameters")
     placed = placing.fields(kserve_rules(runtime))
@@ -150,6 +179,29 @@ def kserve_rules(runtime: Mapping[str, Any]) -> Rules:
     return mapping(runtime.get("spec"))
 
 
+def service_shape(asked_gpus: int | None, rules: Rules) -> ServiceShape:
+    """Return the pods of a service with so many GPUs in all; None are those that its runtime's `rules` name.
+
+    A runtime with a worker has a leader and as many workers as it says. Raises Refused for GPUs that these pods cannot
+    share evenly.
+    """
+    worker = rules.get("worker")
+    if not isinstance(worker, Mapping):
+        return ServiceShape(asked_gpus or 1)
+    size = worker.get("size", 1)
+    if type(size) is not int or not 1 <= size < MOST_PODS:
+        raise Refused(f"the runtime names {size!r:.40} workers: 1 to {MOST_PODS - 1} can be placed", field="runtime")
+    if asked_gpus is None:
+        return ServiceShape(runtime_gpus(worker) or 1, size + 1)
+    if asked_gpus % (size + 1):
+        raise Refused(
+            f"{asked_gpus} GPUs cannot be shared evenly by the {size + 1} pods of the runtime, a leader and its "
+            f"workers; ask for a multiple of {size + 1}",
+            field="gpus",
+        )
+    return ServiceShape(asked_gpus // (size + 1), size + 1)
+
+
 def runtime_gpus(rules: Rules) -> int | None:
     """Return the number of GPUs that the containers of a runtime request themselves, or None if unknown."""
     containers = sequence(rules.get("containers")) or [mapping(rules.get("runner"))]
@@ -163,15 +215,17 @@ def _service(group: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict
     return {"apiVersion": f"{group}/v1beta1", "kind": "InferenceService", "metadata": metadata, "spec": spec}
 
 
-def _container(wanted: ServiceWanted) -> dict[str, Any]:
-    """The arguments of the parameters, and as many GPUs as these ask for; the runtime's own where they name none."""
+def _container(wanted: ServiceWanted, shape: ServiceShape) -> dict[str, Any]:
+    """The arguments of the parameters, and a pod's GPUs of those that they ask for; the runtime's own if these name
+    none.
+    """
     container: dict[str, Any] = {}
     if arguments := runtime_arguments(wanted.parameters):
         container["args"] = arguments
     if wanted.env:
         container["env"] = env_entries(wanted.name, wanted.annotations, wanted.env)
-    if (gpus := wanted.asked_gpus) is not None:
-        count = {gpu_resource(None): str(gpus)}
+    if wanted.asked_gpus is not None:
+        count = {gpu_resource(None): str(shape.gpus)}
         container["resources"] = {"limits": count, "requests": dict(count)}
     return container
 

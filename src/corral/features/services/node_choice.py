@@ -30,20 +30,24 @@ class NodeChoice:
     """The chosen node, or why none was chosen.
 
     Attributes:
-        hostname: the node's hostname label, used in the affinity.
+        summary: the figures of the node; of several, those of the first pod's.
+        hostnames: the hostname label of the node of each pod, used in the affinity.
         remarks: limits of the choice, in sentences.
+        beside: the names of the nodes of the other pods.
     """
 
     summary: NodeGpuSummary | None
-    hostname: str | None = None
+    hostnames: tuple[str, ...] = ()
     why_none: str = ""
     remarks: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     def wish(self, *, required: bool) -> NodeWish | None:
         """Return the node for the manifest, or None."""
-        if self.summary is None or self.hostname is None:
+        if self.summary is None:
             return None
-        return NodeWish(self.summary.node_name, self.hostname, required)
+        first, *beside = self.hostnames
+        return NodeWish(self.summary.node_name, first, required, tuple(beside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ def choose_node(seen: ClusterSeen, store: HoldStore, wanted: NodeWanted, *, hold
             choice = _choose(seen, read, wanted)
             if hold and choice.summary is not None:
                 gpus = wanted.request.devices
-                store.add(read, Hold(wanted.service, choice.summary.node_name, gpus, read.now + HOLD_S))
+                node = choice.summary.node_name
+                store.add(read, Hold(wanted.service, node, gpus, read.now + HOLD_S, choice.beside))
         except MissingRight as error:
             return _unheld(_choose(seen, HoldsRead(), wanted), error)
         except ObjectChanged:
@@ -80,15 +85,15 @@ def choose_node(seen: ClusterSeen, store: HoldStore, wanted: NodeWanted, *, hold
     raise BackendFailed(f"the holds in namespace {OWN_NAMESPACE} were changed by others {TRIES} times; try again")
 
 
-def best_node(seen: ClusterSeen, draft: Draft, request: Request, fallback: Fallback) -> str | None:
-    """The node on which the planner would put a pod with this request; None for Kubernetes to decide."""
+def best_nodes(seen: ClusterSeen, draft: Draft, request: Request, fallback: Fallback) -> tuple[str, ...]:
+    """The node on which the planner would put each pod of this request; () for Kubernetes to decide."""
     found = place_on_idle(draft, PlacementRequest(request))
     if found is not None:
-        return found.members[0].node
-    if fallback is Fallback.KUBERNETES:
-        return None
+        return tuple(member.node for member in found.members)
+    if fallback is Fallback.KUBERNETES or request.gang_size > 1:
+        return ()
     pinned = calmest(_summaries(seen, draft, request), request.devices)
-    return None if pinned is None else pinned.node_name
+    return () if pinned is None else (pinned.node_name,)
 
 
 def _unheld(choice: NodeChoice, error: MissingRight) -> NodeChoice:
@@ -99,11 +104,12 @@ def _unheld(choice: NodeChoice, error: MissingRight) -> NodeChoice:
 def _choose(seen: ClusterSeen, read: HoldsRead, wanted: NodeWanted) -> NodeChoice:
     seen.view.hold(held_gpus(read.holds, seen.gpus_by_service(), without=wanted.service))
     draft = seen.view.draft()
-    name = best_node(seen, draft, wanted.request, wanted.fallback)
+    names = best_nodes(seen, draft, wanted.request, wanted.fallback)
     found = {one.node_name: one for one in _summaries(seen, draft, wanted.request, wanted.ready_nodes)}
-    if name is None:
-        return NodeChoice(None, None, _why_none(list(found.values()), wanted), seen.remarks)
-    return NodeChoice(found[name], seen.view.seen[name].facts.hostname, "", seen.remarks)
+    if not names:
+        return NodeChoice(None, (), _why_none(list(found.values()), wanted), seen.remarks)
+    hostnames = tuple(seen.view.seen[name].facts.hostname for name in names)
+    return NodeChoice(found[names[0]], hostnames, "", seen.remarks, names[1:])
 
 
 def _summaries(
@@ -121,7 +127,9 @@ def _why_none(found: list[NodeGpuSummary], wanted: NodeWanted) -> str:
         first = found[0]
         return f"none of {len(found)} nodes with GPUs can be used; {first.node_name}: {first.unusable}"
     best = max(usable, key=lambda one: (one.idle_gpu_count, one.allocatable_gpus))
+    pods = wanted.request.gang_size
+    each = f" for each of {pods} pods" if pods > 1 else ""
     return (
-        f"it needs {wanted.request.devices} idle GPU(s) on one node; the best of {len(usable)}, {best.node_name}, has"
-        f" {best.idle_gpu_count} idle of {best.allocatable_gpus} allocatable"
+        f"it needs {wanted.request.devices} idle GPU(s) on one node{each}; the best of {len(usable)}, {best.node_name},"
+        f" has {best.idle_gpu_count} idle of {best.allocatable_gpus} allocatable"
     )

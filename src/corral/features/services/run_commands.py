@@ -8,6 +8,7 @@ from corral.core.model.errors import Forbidden, NotFound, Refused
 from corral.features.services import commands
 
 if TYPE_CHECKING:
+    from corral.client import Client
     from corral.engines.kubernetes.cluster.client import Cluster
     from corral.features.services.controllers import ServiceController
     from corral.features.services.deployed_services import DeployedService
@@ -18,14 +19,19 @@ def deploy(given: commands.DeployCommand) -> None:
     """Run `corral deploy`."""
     from corral.features.services.controllers import CONTROLLERS
     from corral.features.services.deploy_flags import service_of_flags, service_of_task
+    from corral.features.services.selection import USUAL
     from corral.features.services.service_kinds import kind_via
 
-    selection = _selection(given.flags)
-    via, wanted = service_of_flags(given) if given.from_task is None else service_of_task(given)
+    selection = selection_given(given.flags)
+    if given.from_task is None:
+        via, wanted = service_of_flags(given)
+    else:
+        via, wanted, of_task = service_of_task(given)
+        selection = of_task if selection == USUAL else selection
     kind = kind_via(via)
     cluster = _connected(given.flags, wanted.namespace)
     wanted = replace(wanted, namespace=cluster.namespace)
-    controller = CONTROLLERS[kind.via](cluster, say=_say_lines if given.dry_run else _print)
+    controller = CONTROLLERS[kind.via](cluster, say=_say_lines if given.dry_run else _print, client=_server())
     made = controller.deploy(wanted, selection, dry_run=given.dry_run)
     if given.dry_run:
         write_lines(*_as_manifest(made))
@@ -76,7 +82,21 @@ def undeploy(given: commands.UndeployCommand) -> None:
     write_lines(f"Removed InferenceService '{given.name}' in namespace '{cluster.namespace}'")
 
 
-def _selection(given: commands.SelectionOptions) -> "NodeSelection":
+def _server() -> "Client | None":
+    """The server of this user's commands; None if none answers."""
+    from corral.client import Client
+    from corral.client.connecting.transport import NoServer
+
+    client = Client()
+    try:
+        client.server()
+    except NoServer:
+        return None
+    return client
+
+
+def selection_given(given: commands.SelectionOptions) -> "NodeSelection":
+    """Return the selection that these options mean. Raises Refused."""
     from corral.core.model.units import parse_duration_s
     from corral.features.services.selection import selection_of
 

@@ -11,6 +11,10 @@ from corral.wire import from_plain
 UTILIZATION_THRESHOLD = 30.0
 MEMORY_THRESHOLD = 50.0
 
+MOST_PREFERRED = 100
+LONGEST_NAME = 317
+"""The longest key of a label of Kubernetes, with its prefix; names of nodes are shorter."""
+
 LONGEST_WINDOW_S = 7 * 86_400.0
 
 
@@ -74,7 +78,48 @@ def selection_of(options: Mapping[str, Any]) -> NodeSelection:
 
 def check_selection(selection: NodeSelection, field: str = "") -> None:
     """Raise Refused for a value out of bounds. `field` is the name of the selection in messages, with a dot."""
+    for name in ("prefer_nodes", "prefer_labels"):
+        wishes = getattr(selection, name)
+        if len(wishes) > MOST_PREFERRED or not all(0 < len(one) <= LONGEST_NAME for one in wishes):
+            raise Refused(
+                f"{field}{name} are at most {MOST_PREFERRED} names of 1 to {LONGEST_NAME} characters",
+                field=f"{field}{name}",
+            )
     for name, most in (("utilization_threshold", 100.0), ("memory_threshold", 100.0), ("window_s", LONGEST_WINDOW_S)):
         value = getattr(selection, name)
         if not 0 <= value <= most:
             raise Refused(f"{field}{name} must be from 0 to {most:g}, not {value:g}", field=f"{field}{name}")
+
+
+def command_words(selection: NodeSelection) -> list[str]:
+    """Return the options of `corral deploy` that mean the same selection; [] for the usual one."""
+    words: list[str] = []
+    for name, flag in _FLAGS.items():
+        value = getattr(selection, name)
+        if value == getattr(USUAL, name):
+            continue
+        if value is True:
+            words.append(flag)
+        elif isinstance(value, Mapping):
+            words += [word for key, label in value.items() for word in (flag, f"{key}={label}")]
+        elif isinstance(value, tuple):
+            words += [word for one in value for word in (flag, one)]
+        else:
+            unit = "s" if name.endswith("_s") else ""
+            words += [flag, f"{value:g}{unit}" if isinstance(value, int | float) else str(value)]
+    return words
+
+
+_FLAGS = {
+    "affinity": "--node",
+    "fallback": "--fallback",
+    "utilization_threshold": "--utilization-threshold",
+    "memory_threshold": "--memory-threshold",
+    "prefer_nodes": "--prefer-node",
+    "prefer_labels": "--prefer",
+    "whole_nodes_last": "--whole-nodes-last",
+    "count_hosts": "--count-hosts",
+    "window_s": "--window",
+    "prometheus_url": "--prometheus",
+    "exec_nvidia_smi": "--exec-nvidia-smi",
+}

@@ -1,7 +1,7 @@
 """The request of a model service's pods, as the planner reads it: its GPUs, and the rules for its nodes. Pure."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from corral.core.model.errors import Refused
@@ -18,17 +18,10 @@ from corral.engines.kubernetes.cluster.quantities import BadQuantity
 from corral.engines.kubernetes.inventory.cluster_gpus import GPU_POD
 from corral.engines.kubernetes.inventory.pod_placement_rules import node_rules
 from corral.engines.kubernetes.inventory.pod_rules import Rules, preferred_terms, with_preferences
+from corral.features.services.manifests import ServiceShape
 from corral.features.services.selection import NodeSelection
 
 _MIB = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceShape:
-    """The pods of a service: `pods` of them, which start together, each with so many GPUs of its node."""
-
-    gpus: int
-    pods: int = 1
 
 
 def preferences_of(selection: NodeSelection) -> tuple[dict[str, Any], ...]:
@@ -52,6 +45,8 @@ def service_request(
         selection: how its node is chosen.
         ready_nodes: the nodes that have its model; None if any node will do.
     """
+    # A leader and its workers have rules of their own, of which those of the workers are taken: they are more.
+    rules = mapping(rules.get("worker")) if shape.pods > 1 else rules
     own = node_rules(with_preferences(rules, preferences_of(selection)))
     ruled = replace(own, tolerations=(*own.tolerations, *GPU_POD.tolerations), idle_first=idle_rule(selection))
     if ready_nodes is not None:

@@ -46,6 +46,7 @@ class ServiceWanted:
         gpus: the number of GPUs; None takes it from the parameters or the runtime.
         env: variables of the server, beside the runtime's own.
         claim: the claim with its model; KServe takes it in place of the model's address.
+        queue, project: those of the service's job; None is the default. They matter where a server binds its pods.
     """
 
     name: str
@@ -58,6 +59,8 @@ class ServiceWanted:
     gpus: int | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     claim: ModelClaim | None = None
+    queue: str | None = None
+    project: str | None = None
 
     @property
     def asked_gpus(self) -> int | None:
@@ -82,6 +85,10 @@ def _options(via: str, wanted: ServiceWanted) -> Iterator[str]:
         yield from ("--claim", f"{wanted.claim.name}/{wanted.claim.sub_path}".removesuffix("/"))
         if wanted.claim.mount_path != MOUNT_PATH:
             yield from ("--mount-path", wanted.claim.mount_path)
+    if wanted.queue is not None:
+        yield from ("--queue", wanted.queue)
+    if wanted.project is not None:
+        yield from ("--project", wanted.project)
     for name in wanted.env:
         yield from ("--env", name)
     for name, value in wanted.parameters.items():

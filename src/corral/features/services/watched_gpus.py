@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -42,9 +42,9 @@ PROMETHEUS_VARIABLE = "CORRAL_PROMETHEUS_URL"
 """Names a Prometheus for every choice of a node that names none itself."""
 
 
-def reading_sources(selection: NodeSelection) -> ReadingSources:
-    """Return the sources of readings beside dcgm-exporter that a selection means, in this process's environment."""
-    url = selection.prometheus_url or os.environ.get(PROMETHEUS_VARIABLE)
+def reading_sources(selection: NodeSelection, environ: Mapping[str, str] = os.environ) -> ReadingSources:
+    """Return the sources of readings beside dcgm-exporter that a selection means, in an environment."""
+    url = selection.prometheus_url or environ.get(PROMETHEUS_VARIABLE) or None
     return ReadingSources(url, selection.exec_nvidia_smi, round(selection.window_s))
 
 

@@ -17,7 +17,8 @@ class TaskRow:
         planned_experiments: the most experiments of the search, including repeated measurements of a race's leaders;
             None before it is known.
         total_experiments: the number of existing experiments, including running ones.
-        best_experiment_id: the id of the experiment with the lowest score, None if none succeeded.
+        best_experiment_id: the first experiment of the combination with the lowest mean score, `best_score`; None if
+            none has one, or if experiments ran on several models of GPU.
         elapsed_time: seconds since its start, or from its start to its end; None before it.
         notes: remarks for its user before it begins.
     """
@@ -67,6 +68,10 @@ class ExperimentRow:
         experiment_id: its number within the task.
         search_state: the state of the search strategy.
         metrics: the measurements; a list of experiments has them only if asked for.
+        repeats: the number of the experiment that it measures again, None for a new combination.
+        noise: what may have disturbed its measurement: "same_gpu" and "same_node" (neighbours), "throttled" (a part of
+            the time) and "slow_clocks" by GPU, as far as known; None before it is measured. `disturbances` is the same
+            in words, a phrase for each.
         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
     """
 
@@ -87,6 +92,9 @@ class ExperimentRow:
     started_at: float | None = None
     completed_at: float | None = None
     elapsed_time: float | None = None
+    repeats: int | None = None
+    noise: Mapping[str, Any] | None = None
+    disturbances: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

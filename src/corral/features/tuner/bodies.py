@@ -29,12 +29,16 @@ class TaskOutcome:
 
 @dataclass(frozen=True, slots=True)
 class NewExperiment:
-    """The next experiment of a task: its number, its parameters by name, and data of the search about it."""
+    """The next experiment of a task: its number, its parameters by name, and data of the search about it.
+
+    `repeats` is the number of the experiment that it measures again, None for a new combination.
+    """
 
     task_id: str
     experiment_id: int
     parameters: Mapping[str, Any]
     search_state: Mapping[str, Any] = field(default_factory=dict)
+    repeats: Annotated[int | None, Field(least=1, most=MOST_EXPERIMENTS)] = None
 
 
 @dataclass(frozen=True, slots=True)

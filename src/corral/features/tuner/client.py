@@ -159,9 +159,17 @@ class Experiments:
         return from_answer(ExperimentRow, self._transport.get(_experiment(experiment_id)))
 
     def create(
-        self, task_id: str, number: int, parameters: Mapping[str, Any], search_state: Mapping[str, Any] | None = None
+        self,
+        task_id: str,
+        number: int,
+        parameters: Mapping[str, Any],
+        search_state: Mapping[str, Any] | None = None,
+        repeats: int | None = None,
     ) -> "ExperimentRow":
-        """Create the next experiment of a task. Raises Conflict if `number` is not the next."""
+        """Create the next experiment of a task. Raises Conflict if `number` is not the next.
+
+        `repeats` is the number of the experiment that it measures again.
+        """
         from corral.features.tuner.answers import ExperimentRow
 
         body = {
@@ -169,6 +177,7 @@ class Experiments:
             "experiment_id": whole(number, "number"),
             "parameters": dict(mapping(parameters, "parameters", "{'tp-size': 2}")),
             "search_state": dict(optional(mapping, search_state, "search_state", "{}") or {}),
+            "repeats": optional(whole, repeats, "repeats", "3"),
         }
         return from_answer(ExperimentRow, self._transport.post("/experiments", body))
 

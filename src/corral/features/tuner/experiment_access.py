@@ -12,8 +12,10 @@ from corral.core.model.errors import Conflict, NotFound, Refused
 from corral.core.model.units import format_bytes, is_whole
 from corral.core.ports.ledger import Decided, Ledger
 from corral.features.tuner.answers import ExperimentList, ExperimentRow
+from corral.features.tuner.bodies import NewExperiment
 from corral.features.tuner.experiment_table import ExperimentTable
 from corral.features.tuner.facts import ExperimentChanged, ExperimentCreated, ExperimentEnded
+from corral.features.tuner.measuring.noise import noise_in_words
 from corral.features.tuner.model.experiment import Experiment, ExperimentChange, ExperimentStatus
 from corral.features.tuner.model.tuning_error import for_everybody, shortened
 from corral.features.tuner.model.tuning_task import TaskStatus
@@ -61,24 +63,26 @@ class ExperimentAccess:
                     return row
         raise NotFound(f"task {task_id:.40} has no experiment {number!r:.40}; `corral experiments TASK` lists them")
 
-    def create(
-        self,
-        task_id: str,
-        number: int,
-        parameters: Mapping[str, Any],
-        search_state: Mapping[str, Any],
-        caller: Caller,
-    ) -> ExperimentRow:
+    def create(self, wanted: NewExperiment, caller: Caller) -> ExperimentRow:
         """Record the next experiment of a running task.
 
-        Raises Refused, NotFound, Forbidden, and Conflict if `number` is not the next number. So a second tuner, or a
+        Raises Refused, NotFound, Forbidden, and Conflict if its number is not the next number. So a second tuner, or a
         repeated request, cannot record an experiment twice.
         """
-        _check_size("parameters", parameters, MOST_PARAMETERS_BYTES)
-        _check_size("search_state", search_state, MOST_PARAMETERS_BYTES)
+        task_id, number = wanted.task_id, wanted.experiment_id
+        _check_size("parameters", wanted.parameters, MOST_PARAMETERS_BYTES)
+        _check_size("search_state", wanted.search_state, MOST_PARAMETERS_BYTES)
         (experiment_id,) = self._ledger.next_ids(1)
         at = self._clock.now()
-        made = Experiment(experiment_id, task_id, number, parameters, at, search_state=search_state)
+        made = Experiment(
+            experiment_id,
+            task_id,
+            number,
+            wanted.parameters,
+            at,
+            search_state=wanted.search_state,
+            repeats=wanted.repeats,
+        )
 
         def decide(tuner: TunerSlice) -> Decided[Experiment]:
             task = known_task(tuner, task_id)
@@ -100,7 +104,7 @@ class ExperimentAccess:
         """
         if change.metrics is not None:
             _check_size("metrics", change.metrics, MOST_METRICS_BYTES)
-        for name in ("gpu_info", "search_state"):
+        for name in ("gpu_info", "search_state", "noise"):
             _check_size(name, getattr(change, name) or {}, MOST_PARAMETERS_BYTES)
         known = self._find(experiment_id)
         at = self._clock.now()
@@ -165,4 +169,7 @@ def _row(experiment: Experiment, now: float, whole: bool) -> ExperimentRow:
         started_at=experiment.started_at,
         completed_at=experiment.completed_at,
         elapsed_time=None if experiment.started_at is None else until - experiment.started_at,
+        repeats=experiment.repeats,
+        noise=experiment.noise,
+        disturbances=noise_in_words(experiment.noise),
     )

@@ -5,6 +5,7 @@ from math import isfinite
 from typing import Any
 
 from corral.features.tuner.finding_answers import ExperimentSummary
+from corral.features.tuner.measuring.noise import noise_in_words
 from corral.features.tuner.model.experiment import Experiment
 from corral.features.tuner.model.tuning_error import for_everybody, shortened
 
@@ -51,6 +52,8 @@ def summary_of(
         created_at=experiment.created_at,
         started_at=experiment.started_at,
         completed_at=experiment.completed_at,
+        repeats=experiment.repeats,
+        disturbances=noise_in_words(experiment.noise),
     )
 
 

@@ -16,6 +16,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.fact import Fact
 from corral.features.tuner.facts import ExperimentFact, ExperimentsCleared, TaskDeleted
 from corral.features.tuner.model.experiment import Experiment, ExperimentStatus
+from corral.features.tuner.search.standing import ScoredMeasurement
 from corral.wire import from_plain, to_plain
 
 _COLUMNS = ("id", "task_id", "status", "objective_score")
@@ -61,12 +62,10 @@ class ExperimentRows:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSums:
-    """The number of a task's experiments and of the successful ones, and the best one with its score."""
+    """The number of a task's experiments and of the successful ones."""
 
     experiments: int = 0
     succeeded: int = 0
-    best_id: str | None = None
-    best_score: float | None = None
 
 
 class ExperimentTable:
@@ -120,19 +119,23 @@ class ExperimentTable:
         succeeded = _table.c.status == ExperimentStatus.SUCCESS.value
         good = func.sum(case((succeeded, 1), else_=0))
         question = select(_table.c.task_id, func.count(), good).group_by(_table.c.task_id)
-        best = (
-            select(_table.c.task_id, _table.c.id, func.min(_table.c.objective_score))
-            .where(succeeded, _table.c.objective_score.is_not(None))
-            .group_by(_table.c.task_id)
-        )
         if task_id is not None:
-            question, best = question.where(_table.c.task_id == task_id), best.where(_table.c.task_id == task_id)
+            question = question.where(_table.c.task_id == task_id)
         with self._database.reading() as connection:
-            # SQLite returns the other columns from the row with the minimum.
-            winners = {task: (one, score) for task, one, score in connection.execute(best)}
+            return {task: ExperimentSums(count, succeeded) for task, count, succeeded in connection.execute(question)}
+
+    def scored(self, task_id: str) -> Mapping[str, ScoredMeasurement]:
+        """Return the measurements with a score of a task's successful experiments, by the id of the experiment."""
+        extracted = (func.json_extract(_table.c.body, path) for path in ("$.parameters", "$.gpu_info.model"))
+        question = select(_table.c.id, _table.c.number, _table.c.objective_score, *extracted).where(
+            _table.c.task_id == task_id,
+            _table.c.status == ExperimentStatus.SUCCESS.value,
+            _table.c.objective_score.is_not(None),
+        )
+        with self._database.reading() as connection:
             return {
-                task: ExperimentSums(count, succeeded, *winners.get(task, (None, None)))
-                for task, count, succeeded in connection.execute(question)
+                one: ScoredMeasurement(number, parameters, score, model if isinstance(model, str) else None)
+                for one, number, score, parameters, model in connection.execute(question)
             }
 
 

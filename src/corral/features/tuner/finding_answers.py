@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corral.features.services.selection import USUAL, NodeSelection
 from corral.features.services.service_wanted import ServiceWanted
 from corral.features.tuner.model.experiment import ExperimentStatus
 from corral.features.tuner.model.tuning_spec import DeploymentMode
@@ -19,6 +20,8 @@ class ExperimentSummary:
         monitored: whether its GPUs were read while it was measured.
         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
         error_message: its end, if it is long.
+        repeats: the number of the experiment that it measures again, None for a new combination.
+        disturbances: what may have disturbed its measurement, a phrase for each.
     """
 
     id: str
@@ -36,6 +39,8 @@ class ExperimentSummary:
     created_at: float = 0.0
     started_at: float | None = None
     completed_at: float | None = None
+    repeats: int | None = None
+    disturbances: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +83,40 @@ class ComparedFigure:
 
 
 @dataclass(frozen=True, slots=True)
+class BestOnModel:
+    """The best combination on one model of GPU.
+
+    Attributes:
+        gpu_model: None if it is not known.
+        best_id: its first experiment; `default_id` is that with the defaults, None if there is none.
+        gain: how much better the best is than the default, in words.
+        sureness: how far repeats differ, and which experiments are as good, in words.
+        measured_by: the ids of all experiments that measured it, whose means are the `figures`.
+        ties: the ids of experiments that differ from it by no more than repeats do.
+        command: serves the model with these parameters.
+    """
+
+    gpu_model: str | None
+    best_id: str
+    default_id: str | None
+    gain: str
+    sureness: str
+    measured_by: tuple[str, ...]
+    ties: tuple[str, ...]
+    figures: tuple[ComparedFigure, ...]
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFindings:
     """The findings from a task's experiments so far.
 
     Attributes:
         scored: how many have a score.
         importances: for each parameter with several values, the most important first.
-        best_id: the experiment with the lowest score, None while there is none; `default_id` is that with the defaults.
-        gain: how much better the best is than the default, in words.
-        command: serves the model with the best parameters; None while there is none.
+        best_id, default_id, gain, sureness, measured_by, ties, figures, command: as in `BestOnModel`; empty while there
+            is no best, and if experiments ran on several models of GPU, whose figures do not compare.
+        by_gpu_model: with several models, the best on each.
     """
 
     scored: int = 0
@@ -95,8 +125,12 @@ class TaskFindings:
     best_id: str | None = None
     default_id: str | None = None
     gain: str | None = None
+    sureness: str | None = None
+    measured_by: tuple[str, ...] = ()
+    ties: tuple[str, ...] = ()
     figures: tuple[ComparedFigure, ...] = ()
     command: str | None = None
+    by_gpu_model: tuple[BestOnModel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +142,7 @@ class ServingPlan:
         gpus: the GPUs that it had.
         command: the shell command; of variables it has the names alone.
         service: the model service in a cluster; None for a server that was a job.
+        selection: how the node of the service was chosen.
         env_withheld: the variables of the server, if there are some, are not in the plan: the caller may not see them.
     """
 
@@ -117,6 +152,7 @@ class ServingPlan:
     gpus: int
     command: str
     service: ServiceWanted | None = None
+    selection: NodeSelection = USUAL
     env_withheld: bool = False
 
 

@@ -124,15 +124,7 @@ async def experiments(request: Request, context: RequestContext) -> Response:
 async def create_experiment(request: Request, context: RequestContext) -> Response:
     """Write down the next experiment of a running task, as its tuner does."""
     wanted = await read_body(request, bodies.NewExperiment)
-    return await answer(
-        context.of(ExperimentAccess).create,
-        wanted.task_id,
-        wanted.experiment_id,
-        wanted.parameters,
-        wanted.search_state,
-        context.caller,
-        status=201,
-    )
+    return await answer(context.of(ExperimentAccess).create, wanted, context.caller, status=201)
 
 
 @router.get("/experiments/{experiment_id}", answers=gives(ExperimentRow))

@@ -28,6 +28,7 @@ from corral.features.tuner.model.tuning_error import for_everybody, shortened
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.model.tuning_task import TaskStatus, TuningTask
 from corral.features.tuner.slice import TunerSlice
+from corral.features.tuner.task_bests import BestExperiment, TaskBests
 from corral.features.tuner.task_bounds import MOST_EXPERIMENTS, check_bounds, within
 from corral.features.tuner.task_permissions import may_change_task, may_see_environment, may_see_server_log
 
@@ -48,12 +49,13 @@ class TaskAccess:
         self._ledger = ledger
         self._experiments = experiments
         self._clock = clock
+        self._bests = TaskBests(experiments)
         self._site = site
 
     def tasks(self) -> TaskList:
         """Return all tasks, newest first, with the first line of each error message."""
         sums, now = self._experiments.sums(), self._clock.now()
-        rows = [_row(task, sums.get(task.id), now, whole=False) for task in self._known().tasks.values()]
+        rows = [self._row(task, sums.get(task.id), now, whole=False) for task in self._known().tasks.values()]
         rows.sort(key=lambda row: int(row.id), reverse=True)
         return TaskList(in_wall_time(tuple(rows), self._clock))
 
@@ -62,7 +64,7 @@ class TaskAccess:
         task = known_task(self._known(), task_id)
         config = task.spec if may_see_environment(caller, task) else replace(task.spec, env={})
         sums, whole = self._experiments.sums(task_id).get(task_id), may_see_server_log(caller, task.user)
-        row = _row(task, sums, self._clock.now(), whole=whole)
+        row = self._row(task, sums, self._clock.now(), whole=whole)
         return TaskDetail(in_wall_time(row, self._clock), config)
 
     def create(self, spec: TuningSpec, caller: Caller) -> TaskRow:
@@ -164,18 +166,17 @@ class TaskAccess:
 
         Raises NotFound, Forbidden, and Conflict while the task or one of its experiments runs.
         """
-        sums = self._experiments.sums(task_id).get(task_id)
         at = self._clock.now()
+        row = self._row(known_task(self._known(), task_id), self._experiments.sums(task_id).get(task_id), at)
 
-        def decide(tuner: TunerSlice) -> Decided[TuningTask]:
+        def decide(tuner: TunerSlice) -> Decided[None]:
             task = known_task(tuner, task_id)
             may_change_task(caller, task)
             _must_rest(tuner, task)
-            return Decided((TaskDeleted(task_id, by=caller.user, at=at),), task)
+            return Decided((TaskDeleted(task_id, by=caller.user, at=at),), None)
 
-        return in_wall_time(
-            _row(self._ledger.commit_in(TunerSlice, decide, user=caller.user).result(), sums, at), self._clock
-        )
+        self._ledger.commit_in(TunerSlice, decide, user=caller.user).result()
+        return in_wall_time(row, self._clock)
 
     def plan(self, task_id: str, experiments: int, caller: Caller) -> TaskRow:
         """Record the tuner's count of the most experiments of the task. Raises NotFound, Forbidden, Conflict."""
@@ -229,8 +230,12 @@ class TaskAccess:
         return self._ledger.snapshot().of(TunerSlice)
 
     def _told(self, task: TuningTask) -> TaskRow:
-        row = _row(task, self._experiments.sums(task.id).get(task.id), self._clock.now())
+        row = self._row(task, self._experiments.sums(task.id).get(task.id), self._clock.now())
         return in_wall_time(row, self._clock)
+
+    def _row(self, task: TuningTask, sums: ExperimentSums | None, now: float, *, whole: bool = True) -> TaskRow:
+        sums = sums or ExperimentSums()
+        return _row(task, sums, self._bests.of(task, sums.succeeded), now, whole)
 
 
 def known_task(tuner: TunerSlice, task_id: str) -> TuningTask:
@@ -267,8 +272,7 @@ def _must_run(task: TuningTask) -> None:
         raise Conflict(f"task {task.id} is {task.status}, not running")
 
 
-def _row(task: TuningTask, sums: ExperimentSums | None, now: float, *, whole: bool = True) -> TaskRow:
-    sums = sums or ExperimentSums()
+def _row(task: TuningTask, sums: ExperimentSums, best: BestExperiment | None, now: float, whole: bool) -> TaskRow:
     until = now if task.completed_at is None else task.completed_at
     return TaskRow(
         id=task.id,
@@ -283,8 +287,8 @@ def _row(task: TuningTask, sums: ExperimentSums | None, now: float, *, whole: bo
         total_experiments=sums.experiments,
         successful_experiments=sums.succeeded,
         planned_experiments=task.planned_experiments,
-        best_experiment_id=sums.best_id,
-        best_score=sums.best_score,
+        best_experiment_id=None if best is None else best.id,
+        best_score=None if best is None else best.score,
         error_message=task.error_message if whole else for_everybody(task.error_message),
         created_at=task.created_at,
         started_at=task.started_at,

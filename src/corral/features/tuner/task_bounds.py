@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from corral.core.model.errors import Refused
-from corral.features.tuner.model.tuning_spec import MAX_TASK_NAME, BenchmarkSpec, TuningSpec
+from corral.features.services.selection import USUAL, check_selection
+from corral.features.tuner.model.tuning_spec import MAX_TASK_NAME, BenchmarkSpec, DeploymentMode, TuningSpec
 
 MOST_EXPERIMENTS = 10_000
 MOST_PARALLEL = 64
@@ -28,6 +29,12 @@ def check_bounds(spec: TuningSpec) -> None:
     within("max_parallel", spec.max_parallel, 1, MOST_PARALLEL)
     if spec.gpu_wait_timeout_s is not None:
         within("gpu_wait_timeout_s", spec.gpu_wait_timeout_s, 0, LONGEST_S)
+    check_selection(spec.gpu_selection, "gpu_selection.")
+    if spec.gpu_selection != USUAL and spec.deployment_mode not in (DeploymentMode.OME, DeploymentMode.KSERVE):
+        raise Refused(
+            f"gpu_selection: it is for model services, and deployment_mode is {spec.deployment_mode}; leave it out",
+            field="gpu_selection",
+        )
     _check_parameters(spec)
     _check_benchmark(spec.benchmark)
 

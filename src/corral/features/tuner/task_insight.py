@@ -164,18 +164,20 @@ class TaskInsight:
 
     def _winner(self, detail: TaskDetail, caller: Caller) -> ExperimentRow:
         if detail.task.best_experiment_id is None:
+            if detail.task.successful_experiments:
+                why = (
+                    "no experiment has a score yet, or they ran on several models of GPU, whose figures do not compare"
+                )
+                raise Conflict(f"task {detail.task.id} has no winner: {why}")
             raise Conflict(f"no experiment of task {detail.task.id} has succeeded yet, so there is no winner")
         return self._experiments.find(detail.task.best_experiment_id, caller)
 
     def _make_findings(self, detail: TaskDetail, caller: Caller) -> TaskFindings:
-        from corral.features.tuner.tasks.task_findings import best_and_default, findings
+        from corral.features.tuner.tasks.task_findings import findings, measured_bests
 
         summaries = tuple(self._all(detail.task, caller))
-        best, default = (
-            None if one is None else self._experiments.find(one.id, caller)
-            for one in best_and_default(detail, summaries)
-        )
-        return findings(detail, summaries, best, default, self._site)
+        bests = measured_bests(detail, summaries, lambda one: self._experiments.find(one, caller))
+        return findings(detail, summaries, bests, self._site)
 
     def _all(self, task: TaskRow, caller: Caller) -> Iterator[ExperimentSummary]:
         after, whole = 0, may_see_server_log(caller, task.user)

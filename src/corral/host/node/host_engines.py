@@ -68,6 +68,7 @@ class _ThisHost:
     """Implements `corral.core.ports.engine.NodeEngine`: one node, in this process."""
 
     remarks = ()
+    pod_scheduler = None
 
     def __init__(self, home: Home, settings: Settings, clock: SystemClock, mock: Path | None, name: str | None) -> None:
         self._home = home

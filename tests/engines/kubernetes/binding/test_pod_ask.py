@@ -10,6 +10,7 @@ from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.placing.placement_rules import (
     NAME_FIELD,
     NAMESPACE_TAG,
+    IdleFirst,
     LabelExpression,
     Operator,
     PlacementRules,
@@ -61,6 +62,27 @@ def test_annotations_say_queue_project_and_priority_and_labels_of_others_name_qu
     assert ask(labels={"kueue.x-k8s.io/queue-name": "night"}).queue == "night"
     assert ask(labels={"kai.scheduler/queue": "team-a"}).queue == "team-a"
     assert ask(activeDeadlineSeconds=600).time_limit_s == 600.0
+
+
+def test_a_pod_may_name_its_job_and_have_nodes_ranked_by_their_idle_gpus() -> None:
+    found = ask({"corral.dev/name": "chat", "corral.dev/idle-first": "20, 40.5"})
+    assert found.name == "chat"
+    assert found.request.rules is not None
+    assert found.request.rules.idle_first == IdleFirst(20, 40.5)
+    last = ask({"corral.dev/idle-first": "30,50,whole-nodes-last"}).request.rules
+    assert last is not None
+    assert last.idle_first == IdleFirst(keeps_whole=True)
+    plain = ask().request.rules
+    assert plain is not None
+    assert plain.idle_first is None
+
+
+@pytest.mark.parametrize(
+    "written", ["", "30", "30,x", "30,nan", "30,101", "-1,50", "30,50,all", "30,50,,", "1,2,3,4,5"]
+)
+def test_a_ranking_that_makes_no_sense_is_refused(written: str) -> None:
+    with pytest.raises(Refused, match="is no ranking; write two percentages, as 30,50"):
+        ask({"corral.dev/idle-first": written})
 
 
 def test_gangs_are_named_by_annotations_pod_groups_and_jobsets() -> None:

@@ -27,16 +27,16 @@ export function ExperimentsPanel({
   task,
   rows,
   objective,
-  bestId,
+  bestIds,
 }: {
   task: Task;
   rows: readonly Experiment[];
   objective: Figure;
-  bestId: string | null;
+  bestIds: readonly string[];
 }) {
   const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
   const navigate = useNavigate();
-  const columns = useMemo(() => columnsFor(objective, bestId), [objective, bestId]);
+  const columns = useMemo(() => columnsFor(objective, bestIds), [objective, bestIds]);
   const [one, other] = chosen;
   return (
     <Panel
@@ -76,7 +76,7 @@ export function ExperimentsPanel({
 
 const isOver = (row: Experiment) => row.completed_at != null;
 
-function columnsFor(objective: Figure, bestId: string | null): Column<Experiment>[] {
+function columnsFor(objective: Figure, bestIds: readonly string[]): Column<Experiment>[] {
   return [
     {
       id: "number",
@@ -96,7 +96,11 @@ function columnsFor(objective: Figure, bestId: string | null): Column<Experiment
       cell: (row) => (
         <span className="one-line">
           <Tag word={row.status} tone={taskTone(row.status)} title={row.error_message ?? undefined} />
-          {row.id === bestId && <Tag word="best" tone="good" />}
+          {bestIds.includes(row.id) && <Tag word="best" tone="good" />}
+          {row.disturbances.length > 0 && (
+            <Tag word="noise" tone="warn" title={row.disturbances.join("; ")} />
+          )}
+          {row.repeats != null && <Tag word={`repeats ${row.repeats}`} tone="off" />}
         </span>
       ),
     },

@@ -1,8 +1,10 @@
 import { Link } from "@tanstack/react-router";
-import type { Findings, Task } from "../../api/taskQueries";
+import type { BestOnModel, Findings, Task } from "../../api/taskQueries";
 import { Copied } from "../../components/Copied";
 import { Panel } from "../../components/Panel";
 import { TableBox } from "../../components/TableBox";
+import { UserText } from "../../components/UserText";
+import { bestsOf } from "../../tuning/bests";
 
 const EXPORTS = [
   { form: "csv", name: "All experiments, CSV" },
@@ -14,6 +16,7 @@ const EXPORTS = [
 /** The best so far, how much better it is than the default, and how to serve so. */
 export function FoundPanel({ task, findings }: { task: Task; findings: Findings }) {
   const running = task.status === "running";
+  const found = bestsOf(findings);
   return (
     <Panel
       title={running ? "Best so far" : "Found"}
@@ -32,15 +35,34 @@ export function FoundPanel({ task, findings }: { task: Task; findings: Findings 
         </nav>
       }
     >
+      {found.length > 1 && (
+        <p>No winner: experiments ran on several models of GPU, whose figures do not compare.</p>
+      )}
+      {found.map((best) => (
+        <Best key={best.best_id} best={best} apart={found.length > 1} />
+      ))}
+    </Panel>
+  );
+}
+
+/** The best combination on one model of GPU, which is named if there are several. */
+function Best({ best, apart }: { best: BestOnModel; apart: boolean }) {
+  return (
+    <>
       <p className="found-gain">
-        {findings.best_id && (
-          <Link to="/experiments/$experiment" params={{ experiment: findings.best_id }}>
-            The best experiment
-          </Link>
+        <Link to="/experiments/$experiment" params={{ experiment: best.best_id }}>
+          The best experiment
+        </Link>
+        {apart && (
+          <>
+            {" on "}
+            <UserText text={best.gpu_model ?? "GPUs of unknown model"} />
+          </>
         )}
-        : {findings.gain}.
+        : {best.gain}.
       </p>
-      {findings.figures.length > 0 && (
+      <p className="quiet">{best.sureness}.</p>
+      {best.figures.length > 0 && (
         <TableBox label="The best beside the default">
           <table>
             <thead>
@@ -51,7 +73,7 @@ export function FoundPanel({ task, findings }: { task: Task; findings: Findings 
               </tr>
             </thead>
             <tbody>
-              {findings.figures.map((figure) => (
+              {best.figures.map((figure) => (
                 <tr key={figure.label}>
                   <td>{figure.label}</td>
                   <td className="number">{figure.best}</td>
@@ -62,7 +84,7 @@ export function FoundPanel({ task, findings }: { task: Task; findings: Findings 
           </table>
         </TableBox>
       )}
-      {findings.command && <Copied title="Command to serve it" text={findings.command} />}
-    </Panel>
+      <Copied title="Command to serve it" text={best.command} />
+    </>
   );
 }

@@ -107,7 +107,8 @@ class ServerInfo:
     `cluster` is the name of the site (`cluster.name`), None if its settings have none. `obstacle` is the reason why
     no job at all can start now (a full disk), None if there is none. `alerts` counts the firing alerts by severity,
     without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the server's session keyring
-    (a filter of system calls), None where each has one of its own.
+    (a filter of system calls), None where each has one of its own. `pod_scheduler` is the scheduler name of the pods of
+    others that it binds now in the Kubernetes cluster `cluster_uid`; both are None if it binds none.
     """
 
     version: str = ""
@@ -126,3 +127,5 @@ class ServerInfo:
     alerts: Mapping[str, int] = field(default_factory=dict)
     keyring_shared: str | None = None
     cluster: str | None = None
+    pod_scheduler: str | None = None
+    cluster_uid: str | None = None

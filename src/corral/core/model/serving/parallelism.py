@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from corral.core.model.errors import Refused
@@ -68,6 +69,7 @@ def axis_of(name: str) -> str | None:
     return _AXIS_OF.get(flag_of(name))
 
 
+@lru_cache(maxsize=512)
 def flag_of(name: str) -> str:
     """Return a parameter's name as a flag without its dashes: "dp-size" for "__parallel__dp_size" and "--DP-size"."""
     return bare_name(name).lower().lstrip("-").replace("_", "-")
@@ -112,6 +114,8 @@ def default_world_size(sizes: Mapping[str, int]) -> int:
 
 def is_on(parameters: Mapping[str, Any], switch: str | None) -> bool:
     """Return whether a switch ("enable-dp-attention") is among the parameters, and is not off."""
+    if switch is None:
+        return False
     given = [value for name, value in parameters.items() if flag_of(name) == switch]
     return bool(given) and given[-1] not in (None, False) and str(given[-1]).lower() not in _OFF
 

@@ -1,10 +1,14 @@
 """Places by idle devices: the ranking of jobs whose rules ask for it, such as model services."""
 
+from bisect import bisect_left, bisect_right, insort
+from math import inf
 from statistics import fmean
 from typing import NamedTuple
 
+from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Placement
 from corral.core.model.placing.placement_rules import IdleFirst
+from corral.core.model.placing.state import NodeState
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.scheduling.placing.node_by_node import choose
 from corral.core.scheduling.policy import Prefer
@@ -28,40 +32,80 @@ class NodeIdle(NamedTuple):
     untouched: bool
 
 
-def place_on_idle(draft: Draft, wanted: PlacementRequest) -> Placement | None:
+_Key = tuple[float, float, str]
+"""What nodes are sorted by: idle devices, negative unless the fewest come first, then the mean use, then the name."""
+
+
+class IdleRanking:
+    """All nodes of one draft by their idle devices. What the draft takes is followed."""
+
+    def __init__(self, draft: Draft, rule: IdleFirst) -> None:
+        self._draft = draft
+        self._rule = rule
+        self._states: dict[str, NodeState] = {}
+        self._found: dict[str, NodeIdle] = {}
+        for name in draft.capacity.names:
+            self._look(name)
+        self._order = sorted(map(self._key, self._found))
+
+    def able(self, devices: int) -> list[str]:
+        """The nodes with so many idle devices, the best first."""
+        self._follow()
+        if not self._rule.keeps_whole:
+            return [name for _, _, name in self._order[: bisect_right(self._order, (-devices, inf, ""))]]
+        names = [name for idle, _, name in self._order if idle >= devices]
+        names.sort(key=lambda name: self._found[name].untouched and self._found[name].idle > devices)
+        return names
+
+    def _follow(self) -> None:
+        for name, state in self._draft.changed.items():
+            if state is not self._states[name]:
+                del self._order[bisect_left(self._order, self._key(name))]
+                self._look(name)
+                insort(self._order, self._key(name))
+
+    def _look(self, name: str) -> None:
+        self._states[name] = self._draft.free(name)
+        self._found[name] = idle_on(self._draft, name, self._rule)
+
+    def _key(self, name: str) -> _Key:
+        one = self._found[name]
+        return (one.idle if self._rule.keeps_whole else -one.idle), one.utilization_pct, name
+
+
+def place_on_idle(
+    draft: Draft, wanted: PlacementRequest, known: dict[IdleFirst, IdleRanking] | None = None
+) -> Placement | None:
     """A placement on the first node by the request's ranking that has enough idle devices.
 
-    None if the request has no such ranking, or if no node has enough. The request's preferences come before it.
+    None if the request has no such ranking, or if no node has enough. The request's preferences come before it. `known`
+    are rankings of the same draft that were made before; a new one is added.
     """
     request = wanted.request
     rule = None if request.rules is None else request.rules.idle_first
     if rule is None or not request.devices:
         return None
-    ranked = ranked_by_idle(draft, request.devices, rule)
-    ranked.sort(key=lambda name: -draft.preference(request, name))
+    ranking = None if known is None else known.get(rule)
+    if ranking is None:
+        ranking = IdleRanking(draft, rule)
+        if known is not None:
+            known[rule] = ranking
+    able = _preferred_first(draft, request, ranking.able(request.devices))
     singly = request.gang_size == 1 and not wanted.speeds and not wanted.lending_pools
-    for among in [(name,) for name in ranked] if singly else [tuple(ranked)]:
+    for among in ((name,) for name in able) if singly else [tuple(able)]:
         found = choose(draft, wanted, Prefer.FIRST, among=among)
         if isinstance(found, Placement):
             return found
     return None
 
 
-def ranked_by_idle(draft: Draft, devices: int, rule: IdleFirst) -> list[str]:
-    """The nodes with so many idle devices, the best first."""
-    found = {name: idle_on(draft, name, rule) for name in draft.capacity.names}
-    able = {name: one for name, one in found.items() if one.idle >= devices}
-    if rule.keeps_whole:
-        return sorted(
-            able,
-            key=lambda name: (
-                able[name].untouched and able[name].idle > devices,
-                able[name].idle,
-                able[name].utilization_pct,
-                name,
-            ),
-        )
-    return sorted(able, key=lambda name: (-able[name].idle, able[name].utilization_pct, name))
+def _preferred_first(draft: Draft, request: Request, names: list[str]) -> list[str]:
+    """The nodes with the request's preferences first; equals stay in their order."""
+    rules = request.rules
+    plain = not request.prefers and rules is not None and not (rules.preferred_nodes or rules.by_neighbours)
+    if plain and not any(draft.capacity.node(name).taints for name in names):
+        return names
+    return sorted(names, key=lambda name: -draft.preference(request, name))
 
 
 def idle_on(draft: Draft, name: str, rule: IdleFirst) -> NodeIdle:

@@ -7,7 +7,8 @@ from math import inf
 from corral.core.model.jobs.job import Job, Request
 from corral.core.model.placing.allocation import Placement
 from corral.core.model.placing.fit import Misfit
-from corral.core.scheduling.placing.idle_first import place_on_idle
+from corral.core.model.placing.placement_rules import IdleFirst
+from corral.core.scheduling.placing.idle_first import IdleRanking, place_on_idle
 from corral.core.scheduling.placing.node_by_node import choose, fits
 from corral.core.scheduling.policy import Policy
 from corral.core.scheduling.queueing.admission import Admission
@@ -33,6 +34,7 @@ class Places:
     _nothing_free: dict[_FitKey, Misfit] = field(default_factory=dict)
     _fits_when_empty: dict[_FitKey, bool] = field(default_factory=dict)
     _empty: Draft | None = None
+    _idle: dict[IdleFirst, IdleRanking] = field(default_factory=dict)
 
     def request(self, job: Job, until: float) -> PlacementRequest:
         """The job's request for a place, limited to devices on which it stays within its quotas."""
@@ -48,11 +50,14 @@ class Places:
 
         If there is none, the misfit of the nearest node.
         """
-        if (found := place_on_idle(self.draft, wanted)) is not None:
-            return found
         if policy.ranking:
-            return self.chooser(policy.ranking)(self.draft, wanted)
-        return choose(self.draft, wanted, policy.prefer)
+            found = self.chooser(policy.ranking)(self.draft, wanted)
+        else:
+            found = choose(self.draft, wanted, policy.prefer)
+        if isinstance(found, Misfit):
+            # The other ranking looks at every node: it is asked only about what fits at all.
+            return found
+        return place_on_idle(self.draft, wanted, self._idle) or found
 
     def passing(self, turn: Turn, wanted: PlacementRequest) -> Placement | None:
         """A place for a job with a short time limit, in capacity set aside for jobs whose start cannot be predicted."""

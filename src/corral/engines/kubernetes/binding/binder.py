@@ -263,10 +263,10 @@ class Binder:
     def _submit(self, members: Sequence[PodAsk]) -> "Future[str]":
         first = members[0]
         limits = [one.time_limit_s for one in members if one.time_limit_s is not None]
-        name = str(first.pod) if first.gang is None else f"{first.gang.namespace}/{first.gang.name}"
+        called = first.name or (first.pod.name if first.gang is None else first.gang.name)
         submission = Submission(
             first.command,
-            name=name[:MOST_NAME],
+            name=f"{first.pod.namespace}/{called}"[:MOST_NAME],
             request=replace(first.request, gang_size=len(members)),
             priority=first.priority,
             queue=first.queue or "default",

@@ -1,12 +1,14 @@
 """Reads the request of a pod that others created, or the reason why Corral cannot serve the pod."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import nan
 from typing import Any
 
 from corral.core.model.errors import Refused
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.pod_ref import PodRef
+from corral.core.model.placing.placement_rules import IdleFirst
 from corral.engines.kubernetes.binding.volumes import claims_of
 from corral.engines.kubernetes.cluster.amounts import Amounts, requests_of
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources, gpus_of
@@ -23,6 +25,13 @@ MOST_WORD_LENGTH = 200
 MOST_DIGITS = 18
 
 QUEUE, PRIORITY, PROJECT = "corral.dev/queue", "corral.dev/priority", "corral.dev/project"
+NAME = "corral.dev/name"
+"""The name of the job within its namespace, for pods whose own names say less."""
+IDLE_FIRST = "corral.dev/idle-first"
+"""Ranks nodes by their idle GPUs: "30,50", below which a GPU is idle, in percent of its use and of its memory. Also
+"30,50,whole-nodes-last".
+"""
+WHOLE_NODES_LAST = "whole-nodes-last"
 GANG, GANG_SIZE = "corral.dev/gang", "corral.dev/gang-size"
 QUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue")
 """Labels of other schedulers by which a pod names its queue."""
@@ -64,6 +73,7 @@ class PodAsk:
         account: its service account.
         owner: the object that made it, as "Job/train", or "".
         request: of one member.
+        name: of its job, within its namespace; None is the pod's.
         command: of its first container, or its image.
         claims: volume claims whose location must be checked.
         gang: the pods that start together with it, itself included; None for a pod that starts alone.
@@ -80,6 +90,7 @@ class PodAsk:
     time_limit_s: float | None = None
     claims: tuple[str, ...] = ()
     gang: PodGang | None = None
+    name: str | None = None
 
 
 def is_gated(item: Json) -> bool:
@@ -101,7 +112,7 @@ def read_ask(item: Json) -> PodAsk:
         PodRef(namespace, name, str(metadata.get("uid") or "")),
         account,
         "" if owner is None else str(owner),
-        _request(spec, marked, namespace),
+        _request(spec, noted, marked, namespace),
         _command(spec),
         queue=noted.get(QUEUE) or queue,
         project=noted.get(PROJECT) or None,
@@ -109,6 +120,7 @@ def read_ask(item: Json) -> PodAsk:
         time_limit_s=float(deadline_s) if isinstance(deadline_s, int) and deadline_s > 0 else None,
         claims=claims_of(spec, name),
         gang=_gang(namespace, noted, marked),
+        name=noted.get(NAME) or None,
     )
 
 
@@ -127,7 +139,7 @@ def _refuse_unknown(spec: Json, noted: Mapping[str, str]) -> None:
             )
 
 
-def _request(spec: Json, marked: Mapping[str, str], namespace: str) -> Request:
+def _request(spec: Json, noted: Mapping[str, str], marked: Mapping[str, str], namespace: str) -> Request:
     try:
         amounts = requests_of(spec)
     except (BadQuantity, AttributeError, TypeError) as error:
@@ -139,8 +151,25 @@ def _request(spec: Json, marked: Mapping[str, str], namespace: str) -> Request:
         cpu_milli=amounts.cpu_milli,
         host_memory_mib=-(-amounts.memory_bytes // MIB),
         disk_mib=-(-amounts.ephemeral_storage_bytes // MIB),
-        rules=placement_rules(spec, marked, namespace),
+        rules=replace(placement_rules(spec, marked, namespace), idle_first=_idle_first(noted.get(IDLE_FIRST))),
     )
+
+
+def _idle_first(written: str | None) -> IdleFirst | None:
+    if written is None:
+        return None
+    parts = [part.strip() for part in written.split(",")]
+    try:
+        utilization, memory = map(float, parts[:2])
+    except ValueError:
+        utilization = memory = nan
+    if not (0 <= utilization <= 100 and 0 <= memory <= 100) or parts[2:] not in ([], [WHOLE_NODES_LAST]):
+        raise Refused(
+            f"{IDLE_FIRST}: {written!r:.60} is no ranking; write two percentages, as 30,50, and {WHOLE_NODES_LAST} "
+            "behind a comma to take nodes that are free as a whole last",
+            field=IDLE_FIRST,
+        )
+    return IdleFirst(utilization, memory, keeps_whole=WHOLE_NODES_LAST in parts)
 
 
 def _refuse_other_resources(amounts: Amounts) -> None:

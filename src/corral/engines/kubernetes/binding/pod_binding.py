@@ -69,6 +69,11 @@ class PodBinding:
         self._lease.begin()
 
     @property
+    def scheduler(self) -> str:
+        """The `schedulerName` of the pods that it binds."""
+        return self._lease.scheduler
+
+    @property
     def why_not(self) -> str | None:
         """The reason why this server does not bind pods of others now, with the remedy; None if it binds them."""
         return self._lacking or self._lease.why_not

@@ -10,12 +10,13 @@ from corral.config import Settings
 from corral.core.control.watching.patrol import Patrol
 from corral.core.model.errors import CorralError
 from corral.core.model.home import Home
-from corral.core.ports.engine import EngineTraits, Joined, Left
+from corral.core.ports.engine import EngineTraits, Joined, Left, PodScheduler
 from corral.core.ports.node import NodeAgent
 from corral.core.ports.pod_jobs import PodJobs
 from corral.engines.kubernetes.binding.pod_binding import PodBinding
 from corral.engines.kubernetes.binding.serving_lease import candidate
 from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.cluster_uid import cluster_uid
 from corral.engines.kubernetes.cluster.node_facts import read_node
 from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
@@ -147,6 +148,7 @@ class KubernetesEngine:
             Patrol("gpu-readings", readings.look, readings.interval_s, vital=False, at_once=True),
         )
         self._members: frozenset[str] = frozenset()
+        self._uid: str | None = None
         self._watchers: tuple[Joined, Left] | None = None
 
     def log_path(self, node: str, job_id: str, rank: int) -> str | None:
@@ -156,6 +158,7 @@ class KubernetesEngine:
     def start(self) -> Mapping[str, NodeAgent]:
         require_rights(self._cluster)
         require_namespace(self._cluster)
+        self._uid = cluster_uid(self._cluster)
         for watch in (self._nodes, self._pods):
             watch.start()
         for watch in (self._nodes, self._pods):
@@ -184,6 +187,12 @@ class KubernetesEngine:
     @property
     def remarks(self) -> tuple[str, ...]:
         return tuple(one for one in (self._binding.why_not, self._others.warning()) if one is not None)
+
+    @property
+    def pod_scheduler(self) -> PodScheduler | None:
+        if self._uid is None or self._binding.why_not is not None:
+            return None
+        return PodScheduler(self._binding.scheduler, self._uid)
 
     def attend(self, jobs: PodJobs) -> None:
         self._binding.attend(jobs)

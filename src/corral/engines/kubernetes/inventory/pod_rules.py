@@ -21,14 +21,14 @@ Rules = Mapping[str, Any]
 """The part of a pod's specification that says where it may run: nodeSelector, affinity, tolerations."""
 
 
-def affinity_for(hostname: str, *, required: bool, rules: Rules) -> dict[str, Any]:
-    """Return the affinity for the node with this hostname label, with the terms of the runtime's own `rules`.
+def affinity_for(*hostnames: str, required: bool, rules: Rules) -> dict[str, Any]:
+    """Return the affinity for nodes with these hostname labels, with the terms of the runtime's own `rules`.
 
     A required term is added to each of the runtime's terms, of which one must hold.
     """
     own = mapping(rules.get("affinity"))
     node = mapping(own.get("nodeAffinity"))
-    expression = {"key": HOSTNAME_LABEL, "operator": "In", "values": [hostname]}
+    expression = {"key": HOSTNAME_LABEL, "operator": "In", "values": list(hostnames)}
     if not required:
         preferred = {"weight": PREFERRED_WEIGHT, "preference": {"matchExpressions": [expression]}}
         return {**own, "nodeAffinity": {**node, PREFERRED: [preferred, *sequence(node.get(PREFERRED))]}}

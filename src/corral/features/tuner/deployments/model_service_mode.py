@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
 from corral.features.history.answers import GpuWindow
+from corral.features.services.selection import NodeSelection, command_words
 from corral.features.services.service_wanted import MOUNT_PATH, ModelClaim, ServiceWanted, deploy_words
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
@@ -55,8 +56,7 @@ _LOOK_S = 0.5
 _REACHED_S = 60.0
 _END_S = 120.0
 _MOST_TASK_NAME = 40
-_KUBECONFIG, _PROMETHEUS = "KUBECONFIG", "CORRAL_PROMETHEUS_URL"
-_OF_TUNER = (_KUBECONFIG, _PROMETHEUS)
+_OF_TUNER = ("KUBECONFIG", "CORRAL_PROMETHEUS_URL")
 """Variables of a task that are the tuner's own. The server of an experiment does not get them."""
 
 _OF_ALL = frozenset({"kubeconfig", "model", "name", "namespace", "runtime", "via"})
@@ -100,9 +100,9 @@ class ModelService:
     def noted(self) -> Mapping[str, str]:
         return {"service_name": self._name}
 
-    def make(self, wanted: ServiceWanted) -> None:
+    def make(self, wanted: ServiceWanted, selection: NodeSelection) -> None:
         """Create the service. Raises as the controller does."""
-        self._controller.deploy(wanted)
+        self._controller.deploy(wanted, selection)
 
     def take_over(self, mark: str, env: Mapping[str, str]) -> bool:
         """Return whether a service of this name exists that was created with this mark.
@@ -301,7 +301,7 @@ class ModelServiceMode:
         try:
             service = self._service(task, row)
             try:
-                service.make(wanted)
+                service.make(wanted, task.spec.gpu_selection)
             except CorralError:
                 service.close()
                 raise
@@ -330,25 +330,32 @@ class ModelServiceMode:
             gpus=gpus.used,
             env=server_env(spec),
             claim=_claim(spec),
+            queue=spec.queue,
+            project=spec.project,
         )
 
     def serving_command(
         self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: WantedGpus
     ) -> str:
-        return shell_line(deploy_words(self._via, self.service(spec, engine, parameters, gpus)))
+        words = deploy_words(self._via, self.service(spec, engine, parameters, gpus))
+        return shell_line([*words, *command_words(spec.gpu_selection)])
 
     def _service(self, task: Deployed, row: ExperimentRow) -> ModelService:
         """Return the experiment's service, which may not exist yet. Raises Refused if there is no cluster."""
         from corral.engines.kubernetes.cluster.client import Cluster
         from corral.engines.kubernetes.cluster.kubeconfig import find_access
-        from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
         from corral.features.services.controllers import CONTROLLERS
+        from corral.features.services.watched_gpus import reading_sources
 
         named = {name: text for name, text in task.spec.env.items() if name in _OF_TUNER}
         environ = {**os.environ, **named}
-        cluster, sources = Cluster(find_access(environ=environ)), ReadingSources(environ.get(_PROMETHEUS) or None)
-        controller = CONTROLLERS[self._via](cluster, sources=sources, say=lambda text: log.info("%s", text))
-        return ModelService(cluster, controller, sources, _name_of(task.spec, row.experiment_id), task)
+        cluster, sources = Cluster(find_access(environ=environ)), reading_sources(task.spec.gpu_selection, environ)
+        controller = CONTROLLERS[self._via](
+            cluster, sources=sources, say=lambda text: log.info("%s", text), client=task.client
+        )
+        # A measurement is of its own time, whatever the choice of the node was made by.
+        now = replace(sources, window_s=0)
+        return ModelService(cluster, controller, now, _name_of(task.spec, row.experiment_id), task)
 
 
 def server_env(spec: TuningSpec) -> dict[str, str]:

@@ -61,20 +61,26 @@ def members_in(gpu_info: Mapping[str, Any] | None) -> int:
     return len(nodes) if isinstance(nodes, list) and nodes else 1
 
 
-def models_in(gpu_info: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return the models of the GPUs in the record of an experiment; () if they are not known."""
+def model_in(gpu_info: Mapping[str, Any] | None) -> str | None:
+    """Return the model of the GPUs in the record of an experiment, None if it is not known."""
     model = (gpu_info or {}).get("model")
-    return tuple(model.split(_BETWEEN_MODELS)) if isinstance(model, str) and model else ()
+    return model if isinstance(model, str) and model else None
+
+
+def models_in(gpu_info: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the same as a tuple, of several models if an experiment got GPUs of several; () if none is known."""
+    model = model_in(gpu_info)
+    return () if model is None else tuple(model.split(_BETWEEN_MODELS))
 
 
 def figures_of_gpus(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return `gpu_monitoring` and the energy over levels with `gpus_of_level`; nothing that was not measured."""
-    windows = [_windows_of(level) for level in levels]
+    windows = [windows_of_level(level) for level in levels]
     joules = [energy_j(level.get(_DURATION, 0.0), gpus) for level, gpus in zip(levels, windows, strict=True)]
     monitoring = monitoring_of(windows)
     return energy_figures(levels, joules) | ({} if monitoring is None else {"gpu_monitoring": to_plain(monitoring)})
 
 
-def _windows_of(level: Mapping[str, Any]) -> list[GpuWindow]:
+def windows_of_level(level: Mapping[str, Any]) -> list[GpuWindow]:
     """Return the GPUs of a level; none if an earlier version of the tuner measured it."""
     return [from_plain(GpuWindow, gpu, field=_GPUS) for gpu in level.get(_GPUS, ())]

@@ -36,6 +36,8 @@ class Experiment:
         search_state: the state of the search strategy, so that a search can continue after a crash.
         objective_score: lower is better; None unless it was measured.
         gpu_info: its GPUs, in the form of autotuners.
+        repeats: the number of the experiment that it measures again, None for a new combination.
+        noise: what may have disturbed its measurement, in the form of `measuring.noise`; None before it is measured.
     """
 
     id: str
@@ -54,6 +56,8 @@ class Experiment:
     objective_score: float | None = None
     gpu_info: Mapping[str, Any] | None = None
     metrics: Mapping[str, Any] | None = None
+    repeats: int | None = None
+    noise: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +73,4 @@ class ExperimentChange:
     gpu_info: Mapping[str, Any] | None = None
     metrics: Mapping[str, Any] | None = None
     search_state: Mapping[str, Any] | None = None
+    noise: Mapping[str, Any] | None = None

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from corral.core.model.field import Field
+from corral.features.services.selection import USUAL, NodeSelection
 
 MAX_TASK_NAME = 63
 
@@ -93,6 +94,7 @@ class TuningSpec:
             "high": 64}.
         parallel_config, quant_config: the values to try, under the names that autotuners use.
         optimization, slo: the search, its objective, and its conditions.
+        gpu_selection: how the nodes of model services on Kubernetes are chosen.
         storage, clusterbasemodel_config, clusterservingruntime_config: for model services on Kubernetes.
         max_parallel: the most experiments at a time, if there are GPUs.
         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
@@ -117,6 +119,7 @@ class TuningSpec:
     optimization: Mapping[str, Any] = field(default_factory=dict)
     benchmark: BenchmarkSpec = field(default_factory=BenchmarkSpec)
     slo: Mapping[str, Any] | None = None
+    gpu_selection: NodeSelection = USUAL
     storage: Mapping[str, Any] | None = None
     clusterbasemodel_config: Mapping[str, Any] | None = None
     clusterservingruntime_config: Mapping[str, Any] | None = None

@@ -2,7 +2,8 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from corral.cli.screen import print_json, room, told, write_lines, write_painted
 from corral.cli.tables.text_table import TextTable
@@ -13,10 +14,10 @@ from corral.core.model.units import count_of, format_duration
 from corral.features.tuner import commands
 from corral.features.tuner.answers import ExperimentRow, TaskDetail, TaskRow
 from corral.features.tuner.deployments.serving_job import log_rank
-from corral.features.tuner.measuring.gpu_records import members_in
+from corral.features.tuner.measuring.gpu_records import members_in, model_in
 from corral.features.tuner.model.experiment import MEASURED_IN_PART
+from corral.features.tuner.tasks.best_combinations import BestCombination, best_combinations, mean_of, sureness
 from corral.features.tuner.tasks.task_report import (
-    best_of,
     default_of,
     figures,
     front_figures,
@@ -73,11 +74,11 @@ def show(given: commands.TasksShowCommand) -> None:
     """Run `corral tasks show`."""
     with Client() as client:
         detail, rows = client.tasks.get(given.task_id), client.experiments.list(given.task_id, metrics=True)
-        command = None if given.json else command_of(client, detail)
+        lines = [] if given.json else report_lines(detail, rows, partial(command_of, client))
     if given.json:
         print_json(detail)
     else:
-        write_painted(*report_lines(detail, rows, command))
+        write_painted(*lines)
 
 
 def logs(given: commands.TasksLogsCommand) -> None:
@@ -145,37 +146,61 @@ def tried_in_words(row: TaskRow) -> str:
     return f"{row.total_experiments}/{'?' if row.planned_experiments is None else row.planned_experiments}"
 
 
-def command_of(client: Client, detail: TaskDetail) -> str | None:
-    """The command that serves the model as the best experiment did; None while there is none."""
-    return None if detail.task.best_experiment_id is None else client.experiments.serving(detail.task.id).command
+def command_of(client: Client, one: ExperimentRow) -> str:
+    """The command that serves the model as an experiment did."""
+    return client.experiments.serving(one.task_id, one.experiment_id).command
 
 
-def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow], command: str | None) -> list[str]:
-    """The findings of a task so far, for `write_painted`. `command` is that of `command_of`."""
+def report_lines(
+    detail: TaskDetail, experiments: Sequence[ExperimentRow], command: Callable[[ExperimentRow], str]
+) -> list[str]:
+    """The findings of a task so far, for `write_painted`. `command` returns that of `command_of`."""
     row = detail.task
     said = f"{count_of(row.total_experiments, 'experiment')}, {row.successful_experiments} succeeded"
     head = f"task {row.id} ({row.task_name}) is {row.status}: {said} in {format_duration(row.elapsed_time)}"
     lines = told(head, room())
     if row.error_message:
         lines += told(row.error_message, room())
-    best = best_of(experiments)
-    if best is None:
-        return lines
-    default = default_of(detail, experiments)
+    bests = best_combinations(experiments)
+    if len(bests) > 1:
+        lines += told("no winner: experiments ran on several models of GPU, whose figures do not compare", room())
+    for best in bests:
+        lines += _best_lines(detail, experiments, best, command, apart=len(bests) > 1)
+    return lines + _front_lines(detail, experiments)
+
+
+def _best_lines(
+    detail: TaskDetail,
+    experiments: Sequence[ExperimentRow],
+    best: BestCombination[ExperimentRow],
+    command: Callable[[ExperimentRow], str],
+    *,
+    apart: bool,
+) -> list[str]:
+    """The best combination on one model of GPU; the model is named if there are several (`apart`)."""
+    row = mean_of(best.experiments)
+    default = default_of(detail, experiments, best.gpu_model)
     table = TextTable(("MEASURED", "BEST", "DEFAULT"), numeric=("BEST", "DEFAULT"))
-    for figure in figures(best, default):
+    for figure in figures(row, default):
         table.add(*figure)
-    generator = (best.metrics or {}).get("generator", "unknown")
+    generator = (row.metrics or {}).get("generator", "unknown")
+    on = f" on {best.gpu_model or 'GPUs of unknown model'}" if apart else ""
     return [
-        *lines,
         "",
-        *told(f"best: experiment {best.experiment_id}: {parameters_in_words(best)}", room()),
-        f"      {gain_in_words(detail, best, default)}",
+        *told(f"best{on}: experiment {row.experiment_id}: {parameters_in_words(row)}", room()),
+        f"      {gain_in_words(detail, row, default)}",
+        *told(f"      {sureness(best)}", room()),
+        *(
+            line
+            for one in best.experiments
+            for said in one.disturbances
+            for line in told(f"      noise: experiment {one.experiment_id}: {said}", room())
+        ),
         "",
         *(f"  {line}" for line in table.lines(indent=2)),
-        *_front_lines(detail, experiments),
         printable(f"  measured by the load generator {generator}"),
-        *([] if command is None else ["", printable(f"serve it: {command}")]),
+        "",
+        printable(f"serve it: {command(row)}"),
     ]
 
 
@@ -184,10 +209,10 @@ def _front_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
     front = front_of(detail, experiments)
     if not front:
         return []
-    titles = ("NO", *(label.upper() for label in objective_labels(detail)), "PARAMETERS")
-    table = TextTable(titles, numeric=titles[:-1])
+    titles = ("NO", *(label.upper() for label in objective_labels(detail)), "GPUS", "PARAMETERS")
+    table = TextTable(titles, numeric=titles[:-2])
     for one in front:
-        table.add(str(one.experiment_id), *front_figures(detail, one), parameters_in_words(one))
+        table.add(str(one.experiment_id), *front_figures(detail, one), gpus_in_words(one), parameters_in_words(one))
     return [
         "",
         "  no other experiment is better in every figure than these:",
@@ -197,42 +222,56 @@ def _front_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
 
 def outcome(row: ExperimentRow) -> str:
     """The result of an ended experiment: a line, and below it the server's last lines if it failed."""
-    words = f"experiment {row.experiment_id}: {parameters_in_words(row)}: {row.status}"
+    words = f"experiment {row.experiment_id}: {_tried(row)}: {row.status}"
     if row.error_message:
         return f"{words}: {row.error_message}"
     if row.objective_score is None:
         return f"{words}, {MEASURED_IN_PART}"
-    return f"{words}, score {row.objective_score:.4g} in {format_duration(row.elapsed_time)}"
+    return f"{words}, score {row.objective_score:.4g} in {format_duration(row.elapsed_time)}{_noise(row)}"
 
 
 def experiment_table(rows: Sequence[ExperimentRow], front: Sequence[ExperimentRow] = ()) -> list[str]:
     """The table of experiments. A star marks the front: no other experiment is better in every objective."""
     stars = {one.id for one in front}
+    several = len({model_in(row.gpu_info) for row in rows if row.gpu_info}) > 1
     table = TextTable(
         ("NO", "STATUS", "SCORE", "GPUS", "STARTED", "TIME", "PARAMETERS, WHY"), numeric=("NO", "SCORE", "TIME")
     )
     for row in rows:
         score = "-" if row.objective_score is None else f"{row.objective_score:.4g}"
         table.add(
-            f"{row.experiment_id}{'*' if row.id in stars else ''}", row.status, score, gpus_in_words(row),
-            clock_time(row.started_at),
-            format_duration(row.elapsed_time), parameters_in_words(row) + _why(row),
+            f"{row.experiment_id}{'*' if row.id in stars else ''}", row.status, score,
+            gpus_in_words(row, in_full=several), clock_time(row.started_at),
+            format_duration(row.elapsed_time), _tried(row) + _why(row),
             style=STATUS_STYLES.get(row.status),
         )  # fmt: skip
     return table.lines(paint="STATUS")
 
 
+def _tried(row: ExperimentRow) -> str:
+    """The parameters of an experiment, and the experiment that it measures again."""
+    again = "" if row.repeats is None else f" (measures experiment {row.repeats} again)"
+    return parameters_in_words(row) + again
+
+
 def _why(row: ExperimentRow) -> str:
     if row.error_message:
         return f": {row.error_message}"
-    return f": {MEASURED_IN_PART}" if row.status == "success" and row.objective_score is None else ""
+    partly = f": {MEASURED_IN_PART}" if row.status == "success" and row.objective_score is None else ""
+    return partly + _noise(row)
 
 
-def gpus_in_words(row: ExperimentRow) -> str:
-    """The number of GPUs, of nodes if they are several, and the first word of the model; "N/A" if not known."""
+def _noise(row: ExperimentRow) -> str:
+    """What may have disturbed a measurement, "" if nothing is known."""
+    return f" (noise: {'; '.join(row.disturbances)})" if row.disturbances else ""
+
+
+def gpus_in_words(row: ExperimentRow, *, in_full: bool = True) -> str:
+    """The number of GPUs, of nodes if they are several, and the model or its first word; "N/A" if not known."""
     if not row.gpu_info:
         return "N/A"
     members = members_in(row.gpu_info)
     count = f"{row.gpu_info.get('count')}{f' on {members} nodes' if members > 1 else ''}"
-    model = str(row.gpu_info.get("model") or "").split(" ")[0]
+    name = str(row.gpu_info.get("model") or "")
+    model = name if in_full else name.split(" ", maxsplit=1)[0]
     return f"{count} ({model})" if model else count

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,11 @@ def estimate_texts(found: TaskEstimate) -> Iterator[str]:
     gpus = count_of(most, "GPU") if least == most else f"{least} to {most} GPUs"
     nodes = f" on up to {found.nodes_most} nodes" if found.nodes_most > 1 else ""
     yield f"at most {count_of(found.experiments, 'experiment')} with {gpus} each{nodes}"
-    until = "it never ends here" if found.hours is None else f"at most {format_duration(3600 * found.hours)} in all"
     each = format_duration(found.measuring_s)
-    yield f"measuring takes at most {each} for each, and {found.gpu_hours:.3g} GPU-hours; {until}, without deployments"
+    measuring = f"measuring takes at most {each} for each, and {found.gpu_hours:.3g} GPU-hours"
+    whole = "not all can run here" if found.hours is None else f"{format_duration(3600 * found.hours)} for all of them"
+    yield f"{measuring}; {whole}"
+    yield "the time of deployments is not known before"
     yield from found.notes
 
 
@@ -134,5 +137,6 @@ def follow_task(client: Client, task_id: str) -> TaskDetail:
         if detail.task.status.over:
             break
         time.sleep(LOOK_S)
-    write_painted("", *report_lines(detail, client.experiments.list(task_id, metrics=True), command_of(client, detail)))
+    rows = client.experiments.list(task_id, metrics=True)
+    write_painted("", *report_lines(detail, rows, partial(command_of, client)))
     return detail

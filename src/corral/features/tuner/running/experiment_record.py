@@ -3,6 +3,7 @@
 from typing import Any
 
 from corral.features.tuner.answers import ExperimentRow
+from corral.features.tuner.measuring.gpu_records import model_in
 from corral.features.tuner.search.trial import LevelReading, Trial, TrialFailure
 from corral.wire import from_plain, to_plain
 
@@ -17,6 +18,8 @@ def trial_of(row: ExperimentRow) -> Trial:
         tuple(from_plain(LevelReading, reading) for reading in state.get("readings", ())),
         ended=row.status in ("success", "failed"),
         failure=None if failure is None else from_plain(TrialFailure, failure),
+        repeats=row.repeats,
+        gpu_model=model_in(row.gpu_info),
     )
 
 

@@ -29,7 +29,13 @@ from corral.features.tuner.engines.candidate_need import CandidateNeed, candidat
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
 from corral.features.tuner.measuring.generators import Chosen, LoadGenerator
-from corral.features.tuner.measuring.gpu_records import figures_of_gpus, gpus_of_level, models_in
+from corral.features.tuner.measuring.gpu_records import (
+    figures_of_gpus,
+    gpus_of_level,
+    model_in,
+    models_in,
+    windows_of_level,
+)
 from corral.features.tuner.measuring.level_figures import (
     HEADLINES,
     RATES,
@@ -39,8 +45,10 @@ from corral.features.tuner.measuring.level_figures import (
     combined,
     level_metrics,
 )
+from corral.features.tuner.measuring.noise import noise_of_gpus, with_neighbours
 from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.running.experiment_record import state_of, trial_of
+from corral.features.tuner.running.neighbours import UsualClocks, models_of, neighbours
 from corral.features.tuner.running.shared_search import SharedSearch
 from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.search.trial import FailedStep, LevelReading, LoadLevel, TrialFailure
@@ -75,6 +83,7 @@ class RunningTask:
     model: LocalModel | None
     chosen: Chosen
     gpus: TaskGpus
+    clocks: UsualClocks
     search: SharedSearch
     stop: StopSign
     timeout_s: float
@@ -180,6 +189,7 @@ class ExperimentRun:
         if changes or self._row.status != "deploying":
             self._change(status="deploying", **changes)
         self._task.gpus.note(found)
+        self._trial = replace(self._trial, gpu_model=model_in(found))
 
     def _known(self) -> Deployment | None:
         """Return the server that an earlier tuner has deployed. It must answer again before it is measured."""
@@ -189,11 +199,17 @@ class ExperimentRun:
         return server
 
     def _deploy(self, need: CandidateNeed) -> Deployment:
-        wanted = self._wanted(self._task.gpus.wanted(need))
+        wanted = self._wanted(self._task.gpus.wanted(need, self._models_before()))
         server = self._task.mode.deploy(self._deployed, self._row, wanted)
         self._deployed_here = bool(wanted.kept)
         self._change(**server.noted)
         return server
+
+    def _models_before(self) -> tuple[str, ...]:
+        """Return the models of GPU of the experiment that this one repeats, () if it repeats none."""
+        if self._row.repeats is None:
+            return ()
+        return models_in(self._client.experiments.of_number(self._task.id, self._row.repeats).gpu_info)
 
     def _wanted(self, gpus: WantedGpus) -> WantedGpus:
         """Return the GPUs to ask for, on several nodes if no node has so many."""
@@ -244,7 +260,14 @@ class ExperimentRun:
         read = {name: found[name] for name in _READ if found.get(name) is not None}
         self._trial = replace(self._trial, readings=(*self._trial.readings, LevelReading(level, read)))
         self._task.search.tell(self._trial)
-        self._change(metrics=self._metrics(), search_state=state_of(self._trial))
+        noise = self._noise((result.began_at, result.ended_at))
+        self._change(metrics=self._metrics(), search_state=state_of(self._trial), noise=noise)
+
+    def _noise(self, window: tuple[float, float]) -> dict[str, Any]:
+        """Return the noise of all levels so far; the last one was measured in this window."""
+        found = with_neighbours(self._row.noise, neighbours(self._client, self._row, window))
+        windows = [windows_of_level(level) for level in self._levels]
+        return found | noise_of_gpus(windows, self._task.clocks.of(self._client, models_of(windows)))
 
     def _applied(
         self, generator: LoadGenerator, server: Deployment, endpoint: Endpoint, load: AppliedLoad

@@ -21,6 +21,7 @@ from corral.features.tuner.engines.inference_engine import engine_on_site
 from corral.features.tuner.measuring.generators import choose_generator, with_tokenizer
 from corral.features.tuner.running.experiment_record import trial_of
 from corral.features.tuner.running.experiment_run import ExperimentRun, RunningTask, StopSign
+from corral.features.tuner.running.neighbours import UsualClocks
 from corral.features.tuner.running.shared_search import SharedSearch
 from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.search.search import Search
@@ -72,11 +73,12 @@ class _TaskRun:
         self._row, config = detail.task, detail.config
         engine = engine_on_site(config, site)
         rows = client.experiments.list(task_id, metrics=True)
-        gpus = TaskGpus(asked_gpus(config), client.devices.list(), client.nodes.list(), rows)
+        devices = client.devices.list()
+        gpus = TaskGpus(asked_gpus(config), devices, client.nodes.list(), rows)
         model = local_model(config, os.environ)
         problem = replace(
             problem_of(config, engine),
-            why_not=why_not(engine, model, gpus.obtainable),
+            why_not=why_not(config, engine, model, gpus.obtainable),
             earlier=earlier_trials(client, detail),
         )
         benchmark = with_tokenizer(config.benchmark, config.model.id_or_path)
@@ -89,6 +91,7 @@ class _TaskRun:
             model,
             choose_generator(benchmark, engine=engine.name, env={**os.environ, **config.env}),
             gpus,
+            UsualClocks(devices),
             SharedSearch(Search(problem, map(trial_of, rows))),
             StopSign(),
             float(config.optimization.get("timeout_per_iteration") or DEFAULT_TIMEOUT_S),
@@ -137,9 +140,9 @@ class _TaskRun:
         """Start the candidates of the search. Return why the search is finished, None if it is not."""
         while self._gpus_are_settled():
             match self._task.search.ask():
-                case Candidate(number=number, parameters=parameters):
+                case Candidate(number=number, parameters=parameters, repeats=repeats):
                     try:
-                        self._start(self._client.experiments.create(self._id, number, parameters))
+                        self._start(self._client.experiments.create(self._id, number, parameters, repeats=repeats))
                     except Conflict:
                         # The task was cancelled, or it has another tuner: the next check of its state tells.
                         self._task.stop.set()

@@ -19,6 +19,9 @@ MAX_ITERATIONS = 100
 RACING_MAX_ITERATIONS = 400
 """The default for racing: it is larger because most candidates get only a short probe."""
 
+MOST_REPEATS = 5
+"""The most experiments that measure one of the best combinations again."""
+
 DRAWS = 4096
 """After this many draws in a row that cannot run or were tried, no other combination is assumed to exist."""
 
@@ -75,10 +78,18 @@ class Problem:
 
     @property
     def most_trials(self) -> int:
-        """The largest number of candidates. Racing returns its leaders a second time, to measure them completely."""
+        """The largest number of candidates, with repeats. Racing returns its leaders a second time, to measure them
+        completely.
+        """
         each = 2 if self.strategy is SearchStrategy.RACING else 1
         size = self.space.size
-        return self.max_iterations if size is None else min(self.max_iterations, each * size)
+        return (self.max_iterations if size is None else min(self.max_iterations, each * size)) + self.most_repeats
+
+    @property
+    def most_repeats(self) -> int:
+        """The largest number of repeats in the finals."""
+        size = self.space.size
+        return min(MOST_REPEATS, self.max_iterations if size is None else min(size, self.max_iterations))
 
     def random(self, number: int) -> Random:
         """Return the random generator of the trial with this number: the same in each run of a search."""

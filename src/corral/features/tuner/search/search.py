@@ -4,11 +4,13 @@ Its whole state is its trials. So a search created from the trials of an earlier
 """
 
 from collections.abc import Iterable
+from statistics import fmean
 from typing import Protocol
 
+from corral.features.tuner.search.finals import next_repeat, standings_of
 from corral.features.tuner.search.front import not_beaten
 from corral.features.tuner.search.problem import Problem, SearchStrategy
-from corral.features.tuner.search.space import Parameters
+from corral.features.tuner.search.space import Parameters, row_of
 from corral.features.tuner.search.trial import Candidate, Finished, Later, LoadLevel, Trial
 
 
@@ -38,23 +40,43 @@ class Search:
         return tuple(self._trials[number] for number in sorted(self._trials))
 
     def ask(self) -> Candidate | Later | Finished:
-        """Return the next candidate. It counts as running until `tell` reports its end."""
+        """Return the next candidate. It counts as running until `tell` reports its end.
+
+        Once nothing else is to be tried, the best are returned again: the finals.
+        """
         trials = self.trials
         running = sum(not trial.ended for trial in trials)
-        if len(trials) >= self._problem.max_iterations:
-            return self._nothing(running, f"all {self._problem.max_iterations:,} iterations were used")
         if running >= self._problem.max_parallel:
             return Later(f"{running:,} candidates are running, as many as may")
-        parameters = self._chooser.choose(trials)
-        if parameters is None:
-            return self._nothing(running, "nothing else is worth trying")
+        why = "the best were measured again"
+        if all(trial.repeats is None for trial in trials):
+            parameters, why = self._explore(trials)
+            if parameters is not None:
+                return self._begun(parameters)
+            if running:
+                return Later(f"{why}; {running:,} candidates are running")
+        again = next_repeat(self._problem, trials)
+        if again is not None:
+            return self._begun(again.parameters, repeats=again.number)
+        return Later(f"{why}; {running:,} candidates are running") if running else Finished(why)
+
+    def _explore(self, trials: tuple[Trial, ...]) -> tuple[Parameters | None, str]:
+        """Return a combination that was not tried, or None and the reason."""
+        if len(trials) >= self._problem.max_iterations:
+            return None, f"all {self._problem.max_iterations:,} iterations were used"
+        return self._chooser.choose(trials), "nothing else is worth trying"
+
+    def _begun(self, parameters: Parameters, repeats: int | None = None) -> Candidate:
         number = max(self._trials, default=0) + 1
-        self.tell(Trial(number, parameters))
-        return Candidate(number, parameters)
+        self.tell(Trial(number, parameters, repeats=repeats))
+        return Candidate(number, parameters, repeats)
 
     def next_level(self, number: int) -> LoadLevel | None:
         """Return the next level of this running candidate, None if it is known well enough or unlikely to win."""
-        return self._chooser.next_level(self._trials[number], self.trials)
+        trial = self._trials[number]
+        if trial.repeats is not None:
+            return self._problem.next_level_in_turn(trial)
+        return self._chooser.next_level(trial, self.trials)
 
     def tell(self, trial: Trial) -> None:
         """Replace the record of a candidate: with one more reading, its end, or its failure."""
@@ -65,17 +87,19 @@ class Search:
         return self._problem.scores(self._trials[number])
 
     def best(self) -> tuple[Trial, ...]:
-        """Return the best candidate; with several objectives the Pareto front, in which no candidate dominates
-        another.
+        """Return the best candidate on each model of GPU; with several objectives the Pareto front, in which no
+        candidate dominates another.
         """
-        scored = [(scores, trial) for trial in self.trials if (scores := self._problem.scores(trial))]
-        kept = not_beaten([scores for scores, _ in scored])
-        found = [scored[index][1] for index in kept]
-        return tuple(found[:1] if len(self._problem.scoring.objectives) == 1 else found)
-
-    @staticmethod
-    def _nothing(running: int, why: str) -> Later | Finished:
-        return Later(f"{why}; {running:,} candidates are running") if running else Finished(why)
+        if len(self._problem.scoring.objectives) == 1:
+            found = standings_of(self._problem, self.trials)
+            return tuple(self._trials[one.places[0].numbers[0]] for one in found)
+        measured: dict[object, list[tuple[tuple[float, ...], Trial]]] = {}
+        for trial in self.trials:
+            if (scores := self._problem.scores(trial)) is not None:
+                measured.setdefault((trial.gpu_model, row_of(trial.parameters)), []).append((scores, trial))
+        combinations = list(measured.values())
+        means = [tuple(map(fmean, zip(*(scores for scores, _ in one), strict=True))) for one in combinations]
+        return tuple(combinations[index][0][1] for index in not_beaten(means))
 
 
 def _chooser(problem: Problem) -> CandidateChooser:

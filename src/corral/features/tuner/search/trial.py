@@ -50,6 +50,8 @@ class Trial:
         readings: in order of measurement, including a short probe.
         ended: nothing more will be measured. A trial that ended before all levels were measured was stopped early.
         failure: why it could not be measured, None if it could.
+        repeats: the number of the trial that it measures again, None if it is no repeat.
+        gpu_model: the model of its GPUs, None if it is not known.
     """
 
     number: int
@@ -57,14 +59,17 @@ class Trial:
     readings: tuple[LevelReading, ...] = ()
     ended: bool = False
     failure: TrialFailure | None = None
+    repeats: int | None = None
+    gpu_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A combination to try: deploy it, then measure the levels of `Search.next_level`."""
+    """A combination to try: deploy it, then measure the levels of `Search.next_level`. `repeats` is as in `Trial`."""
 
     number: int
     parameters: Parameters
+    repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,52 +1,93 @@
 """The findings from a task's experiments: the importance of parameters, the Pareto fronts, and the best. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
+from typing import NamedTuple
 
 from corral.config.tuner import TunerSettings
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
-from corral.features.tuner.finding_answers import ComparedFigure, ExperimentSummary, MeasuredFront, TaskFindings
+from corral.features.tuner.finding_answers import (
+    BestOnModel,
+    ComparedFigure,
+    ExperimentSummary,
+    MeasuredFront,
+    TaskFindings,
+)
+from corral.features.tuner.tasks.best_combinations import (
+    BestCombination,
+    best_combinations,
+    mean_of,
+    scored,
+    sureness,
+)
 from corral.features.tuner.tasks.parameter_importance import importances
 from corral.features.tuner.tasks.serving_plan import serving_command
-from corral.features.tuner.tasks.task_report import best_of, default_of, figures, gain_in_words, scored
+from corral.features.tuner.tasks.task_report import default_of, figures, gain_in_words
 
 THROUGHPUT = "mean_total_throughput_per_gpu"
 FRONTS = (("mean_e2e_latency", THROUGHPUT), ("mean_ttft", THROUGHPUT), ("mean_tpot", THROUGHPUT))
 """Pairs of figures: the first should be small and the second large."""
 
 
-def best_and_default(
-    detail: TaskDetail, summaries: Sequence[ExperimentSummary]
-) -> tuple[ExperimentSummary | None, ExperimentSummary | None]:
-    """Return the experiment with the lowest score, and the first with the engine's defaults; None for a missing one."""
-    return best_of(summaries), default_of(detail, summaries)
+class MeasuredBest(NamedTuple):
+    """The best combination on a model of GPU, the means of its measurements, and the measured default."""
+
+    best: BestCombination[ExperimentSummary]
+    row: ExperimentRow
+    default: ExperimentRow | None
+
+
+def measured_bests(
+    detail: TaskDetail, summaries: Sequence[ExperimentSummary], find: Callable[[str], ExperimentRow]
+) -> tuple[MeasuredBest, ...]:
+    """Return the best on each model of GPU. `find` returns an experiment with its metrics."""
+    found = []
+    for best in best_combinations(summaries):
+        default = default_of(detail, summaries, best.gpu_model)
+        row = mean_of([find(one.id) for one in best.experiments])
+        found.append(MeasuredBest(best, row, None if default is None else find(default.id)))
+    return tuple(found)
 
 
 def findings(
-    detail: TaskDetail,
-    summaries: Sequence[ExperimentSummary],
-    best: ExperimentRow | None,
-    default: ExperimentRow | None,
-    site: TunerSettings,
+    detail: TaskDetail, summaries: Sequence[ExperimentSummary], bests: Sequence[MeasuredBest], site: TunerSettings
 ) -> TaskFindings:
-    """Return the findings. `best` and `default` are those of `best_and_default`, with their metrics."""
+    """Return the findings. `bests` are those of `measured_bests`."""
     measured = scored(summaries)
     found = TaskFindings(
         scored=len(measured),
         importances=importances([(one.parameters, one.objective_score or 0.0) for one in measured]),
         fronts=tuple(_front(x, y, summaries) for x, y in FRONTS),
     )
-    if best is None:
-        return found
-    return TaskFindings(
-        scored=found.scored,
-        importances=found.importances,
-        fronts=found.fronts,
-        best_id=best.id,
-        default_id=None if default is None else default.id,
-        gain=gain_in_words(detail, best, default),
-        figures=tuple(ComparedFigure(*one) for one in figures(best, default)),
-        command=serving_command(detail, best, site),
+    told = tuple(_told(detail, one, site) for one in bests)
+    if len(told) != 1:
+        return replace(found, by_gpu_model=told)
+    (best,) = told
+    return replace(
+        found,
+        best_id=best.best_id,
+        default_id=best.default_id,
+        gain=best.gain,
+        sureness=best.sureness,
+        measured_by=best.measured_by,
+        ties=best.ties,
+        figures=best.figures,
+        command=best.command,
+    )
+
+
+def _told(detail: TaskDetail, one: MeasuredBest, site: TunerSettings) -> BestOnModel:
+    return BestOnModel(
+        gpu_model=one.best.gpu_model,
+        best_id=one.row.id,
+        default_id=None if one.default is None else one.default.id,
+        gain=gain_in_words(detail, one.row, one.default),
+        sureness=sureness(one.best),
+        measured_by=tuple(each.id for each in one.best.experiments),
+        ties=tuple(each.id for each in one.best.ties),
+        figures=tuple(ComparedFigure(*each) for each in figures(one.row, one.default)),
+        command=serving_command(detail, one.row, site),
     )
 
 

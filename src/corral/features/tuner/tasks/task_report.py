@@ -1,16 +1,13 @@
 """The results of a task for people: the best parameters, their gain, and the command to serve with them. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
 from corral.features.tuner.engines.inference_engine import engine_of
-from corral.features.tuner.finding_answers import ExperimentSummary
 from corral.features.tuner.search.front import not_beaten
 from corral.features.tuner.search.objective import Objective
-
-Tried = TypeVar("Tried", ExperimentRow, ExperimentSummary)
-"""An experiment with its metrics, or its summary."""
+from corral.features.tuner.tasks.best_combinations import Tried, combination_of, gpu_model_of, mean_of, scored
 
 _SECONDS = ("mean_ttft", "mean_tpot", "mean_e2e_latency", "p90_e2e_latency", "p99_e2e_latency")
 _RATES = ("mean_output_throughput", "mean_total_throughput", "mean_total_throughput_per_gpu")
@@ -43,13 +40,23 @@ def objective_metrics(detail: TaskDetail) -> tuple[str, ...]:
 
 
 def front_of(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> tuple[ExperimentRow, ...]:
-    """Return the Pareto front of experiments with several objectives, best by the first; () with one objective."""
+    """Return the Pareto front of combinations with several objectives on each model of GPU, best by the first.
+
+    Each has its first experiment, with the means of its measurements. () with one objective.
+    """
     names = objective_metrics(detail)
     if len(names) < 2:
         return ()
-    measured = [one for one in scored(experiments) if all(name in _numbers(one) for name in names)]
-    values = [tuple((-1 if name in _RATES else 1) * _numbers(one)[name] for name in names) for one in measured]
-    return tuple(measured[index] for index in not_beaten(values))
+    measured: dict[str | None, dict[str, list[ExperimentRow]]] = {}
+    for one in scored(experiments):
+        if all(name in _numbers(one) for name in names):
+            measured.setdefault(gpu_model_of(one), {}).setdefault(combination_of(one), []).append(one)
+    return tuple(row for of_model in measured.values() for row in _front([*map(mean_of, of_model.values())], names))
+
+
+def _front(rows: Sequence[ExperimentRow], names: Sequence[str]) -> Iterator[ExperimentRow]:
+    values = [tuple((-1 if name in _RATES else 1) * _numbers(one)[name] for name in names) for one in rows]
+    return (rows[index] for index in not_beaten(values))
 
 
 def front_figures(detail: TaskDetail, one: ExperimentRow) -> tuple[str, ...]:
@@ -62,20 +69,11 @@ def objective_labels(detail: TaskDetail) -> tuple[str, ...]:
     return tuple(_LABELS[name] for name in objective_metrics(detail))
 
 
-def scored(experiments: Sequence[Tried]) -> list[Tried]:
-    """Return the completely measured experiments, which can be the best."""
-    return [one for one in experiments if one.status == "success" and one.objective_score is not None]
-
-
-def best_of(experiments: Sequence[Tried]) -> Tried | None:
-    """Return the experiment with the lowest score, None if none has one."""
-    return min(scored(experiments), key=lambda one: (one.objective_score or 0.0, one.experiment_id), default=None)
-
-
-def default_of(detail: TaskDetail, experiments: Sequence[Tried]) -> Tried | None:
-    """Return the experiment with the engine's default parameters, None if none was measured."""
+def default_of(detail: TaskDetail, experiments: Sequence[Tried], gpu_model: str | None) -> Tried | None:
+    """Return the experiment with the engine's default parameters on a model of GPU, None if none was measured."""
     engine = engine_of(detail.config)
-    return next((one for one in scored(experiments) if engine.is_default(one.parameters)), None)
+    alike = (one for one in scored(experiments) if gpu_model_of(one) == gpu_model)
+    return next((one for one in alike if engine.is_default(one.parameters)), None)
 
 
 def parameters_in_words(one: ExperimentRow) -> str:
@@ -89,7 +87,7 @@ def gain_in_words(detail: TaskDetail, best: ExperimentRow, default: ExperimentRo
     label = _LABELS[name]
     if default is None:
         return "the default parameters were not among those tried, so there is nothing to compare with"
-    if default.id == best.id:
+    if default.parameters == best.parameters:
         return "the default parameters are the best of those tried"
     ours, theirs = _numbers(best).get(name), _numbers(default).get(name)
     if not ours or not theirs:

@@ -27,6 +27,7 @@ class MockNodes:
     """
 
     remarks = ()
+    pod_scheduler = None
 
     def __init__(self, home: Home, path: Path, containers: Containers | None = None) -> None:
         """`containers` are the rules for containers of jobs. Raises Refused for a bad file."""

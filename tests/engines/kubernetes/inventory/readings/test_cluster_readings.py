@@ -65,7 +65,9 @@ def prometheus(directory: Path, target: str, **labels: str) -> Iterator[str]:
     settings = {"scrape_configs": [{"job_name": "dcgm", "scrape_interval": "1s", "static_configs": [scraped]}]}
     (directory / "prometheus.yml").write_text(yaml.safe_dump(settings))
     with (directory / "log").open("wb") as log:
+        # Some distributions keep the store in one place of the machine by default.
         words = ["prometheus", "--config.file=prometheus.yml", "--web.listen-address=127.0.0.1:0"]
+        words += [f"--storage.tsdb.path={directory / 'data'}"]
         process = subprocess.Popen(words, stdout=log, stderr=log, cwd=directory)
     try:
         until = time.monotonic() + 60
@@ -91,6 +93,35 @@ def test_a_real_prometheus_tells_of_the_nodes_that_it_scrapes(tmp_path: Path) ->
             assert time.monotonic() < until, found
             time.sleep(0.1)
     assert (list(found.by_node), found.remarks) == (["node-1"], ())
+
+
+@needs_prometheus
+def test_a_real_prometheus_tells_of_the_use_over_time(tmp_path: Path) -> None:
+    used = iter(range(1_000))
+
+    def answer(path: str) -> tuple[int, str]:
+        """An exporter whose GPU is used in turn to 0 and to 40 %, by one pod after the other."""
+        if path != "/metrics":
+            return 200, NO_PODS
+        turn = next(used)
+        text = EXPORTED.replace("} 40", f"}} {40 * (turn % 2)}")
+        return 200, text.replace('"host-1"', f'"host-1",namespace="team",pod="p{turn}"')
+
+    with serving(answer) as url, prometheus(tmp_path, url.removeprefix("http://")) as told:
+        sources = ReadingSources(told, window_s=3600)
+        until = time.monotonic() + 60
+        while not (gpus := read_gpus(client_of(url, tmp_path), NAMES, sources).by_node.get("node-1")) or not (
+            0 < (gpus[0].utilization_pct or 0) < 40
+        ):
+            assert time.monotonic() < until, gpus
+            time.sleep(0.1)
+    assert (gpus[0].memory_used_pct, gpus[0].pod) == (25, None)
+
+
+def test_without_a_prometheus_the_use_now_counts_and_a_remark_says_so(tmp_path: Path) -> None:
+    with serving(lambda _: (200, NO_PODS)) as server:
+        found = read_gpus(client_of(server, tmp_path), NAMES, ReadingSources(window_s=3600))
+    assert "only a Prometheus knows the use of GPUs over time" in found.remarks[0]
 
 
 def is_whole(found: ReadingsFound) -> bool:
