@@ -8,7 +8,19 @@ from bench import probe
 BENCHMARKS = (
     *("server", "jobs", "slurm", "launch", "telemetry", "history", "kpis", "alerts", "accounting", "ledger"),
     *("api", "metrics", "events", "pages", "commands"),
-    *("crowded", "fairness", "cluster", "openb", "scale", "queues", "prediction", "sharing", "faults", "idle_nodes"),
+    *(
+        "crowded",
+        "fairness",
+        "cluster",
+        "openb",
+        "scale",
+        "queues",
+        "prediction",
+        "prediction_cost",
+        "sharing",
+        "faults",
+        "idle_nodes",
+    ),
     *("tuning", "tuning_run", "tuner_search"),
     *("kubernetes_watch", "kubernetes_server", "binding"),
 )

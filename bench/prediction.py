@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from bench.synthetic_site import SiteJob, site
 from corral.core.model.jobs.job import JobSpec, Request
+from corral.core.model.runs.prediction import PastValues, groups_of, remember
 from corral.sim.benchmarks.philly import read_trace
 
 CHOSEN_ON, JUDGED_ON = (1, 2, 3), (11, 12, 13, 14, 15)
@@ -67,7 +68,26 @@ class UsersMean:
         return Guess(whole / count, whole / count) if count else None
 
 
-PREDICTORS: dict[str, Callable[[], Predictor]] = {"longest of five": LongestOfFive, "user's mean": UsersMean}
+class ByGroups:
+    """The predictor that servers have."""
+
+    def __init__(self) -> None:
+        self._past: dict[str, PastValues] = {}
+
+    def learn(self, spec: JobSpec, value: float) -> None:
+        remember(self._past, spec.user, groups_of(spec), value)
+
+    def guess(self, spec: JobSpec) -> Guess | None:
+        past = self._past.get(spec.user)
+        told = None if past is None else past.predict(groups_of(spec))
+        return None if told is None else Guess(told.median, told.p90)
+
+
+PREDICTORS: dict[str, Callable[[], Predictor]] = {
+    "longest of five": LongestOfFive,
+    "user's mean": UsersMean,
+    "predicted": ByGroups,
+}
 
 
 class Asked(NamedTuple):

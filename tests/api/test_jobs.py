@@ -255,7 +255,7 @@ def test_a_dry_run_submits_nothing(served: Served) -> None:
     assert answer.status == 200
     assert sorted(answer.data) == [
         *("command", "devices", "expected_start", "expected_start_is", "grants", "jobs", "nearest", "notes"),
-        *("params", "possible", "reason", "starts_now"),
+        *("params", "possible", "predicted", "reason", "starts_now"),
     ]
     assert served.call("GET", "/jobs?all=1").data["jobs"] == []
 

@@ -139,6 +139,7 @@ class World:
             about=self._about,
             monitoring=self.features.monitoring,
             job_use=self.features.job_use,
+            predict_use=self.features.predict_use,
         )
         self.service = core.service
         self.delivery = self.features.offers.of(Delivery)

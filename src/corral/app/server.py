@@ -228,6 +228,7 @@ class Server:
             log_path=self._engine.log_path,
             monitoring=self._features.monitoring,
             job_use=self._features.job_use,
+            predict_use=self._features.predict_use,
         )
 
     def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:

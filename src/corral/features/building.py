@@ -21,7 +21,7 @@ from corral.core.model.home import Home
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.slice import LedgerSnapshot
 from corral.core.ports.ledger import Ledger
-from corral.core.ports.monitoring import JobMonitoring, UseOfJob
+from corral.core.ports.monitoring import JobMonitoring, PredictUse, UseOfJob
 from corral.core.ports.telemetry import NodeTelemetry
 from corral.core.scheduling.policy import Policy
 from corral.features.feature import Feature
@@ -78,6 +78,7 @@ class Built:
         notes: remarks about a new submission, for its user.
         monitoring: the figures of one run of a job. One feature has them.
         job_use: the GPU-hours of a job. One feature adds them up.
+        predict_use: predicts the use of a job's GPUs. One feature does.
         sockets: bound sockets on which the server answers besides its own.
         sessions: tells which callers the cookies of browsers stand for.
         close: ends what it started.
@@ -92,6 +93,7 @@ class Built:
     notes: Callable[[Submission, Caller], Sequence[str]] | None = None
     monitoring: JobMonitoring | None = None
     job_use: UseOfJob | None = None
+    predict_use: PredictUse | None = None
     sockets: Sequence[socket.socket] = ()
     sessions: Sessions | None = None
     close: Callable[[], object] | None = None
@@ -126,6 +128,11 @@ class BuiltFeatures:
     def job_use(self) -> UseOfJob:
         """As `Built` has it."""
         return next(one.job_use for one in self._built.values() if one.job_use)
+
+    @property
+    def predict_use(self) -> PredictUse:
+        """As `Built` has it."""
+        return next(one.predict_use for one in self._built.values() if one.predict_use)
 
     def ready(self) -> None:
         """Let all get ready, before the server decides anything. Raises Refused."""

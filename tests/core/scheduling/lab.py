@@ -18,6 +18,7 @@ from corral.core.model.jobs.job_patch import JobPatch
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, Placement
 from corral.core.model.placing.plan import Plan, Start
+from corral.core.model.runs.prediction import PastOfUsers, PastValues, groups_of, remember
 from corral.core.model.view import View
 
 T0 = 1_000_000.0
@@ -52,6 +53,14 @@ def job(number: int, gpus: int = 1, **options: Any) -> Job:
     wanted = Request(devices=gpus, **request)
     submitted_at = options.pop("submitted_at", T0 + number)
     return Job(str(number), number, JobSpec(request=wanted, **spec), submitted_at, **options)
+
+
+def ran(like: Job, *run_s: float) -> PastOfUsers:
+    """The past of the job's user, of jobs like it that ran for these times."""
+    past: dict[str, PastValues] = {}
+    for value in run_s:
+        remember(past, like.spec.user, groups_of(like.spec), value)
+    return past
 
 
 def submitted(*jobs: Job) -> list[Delta]:

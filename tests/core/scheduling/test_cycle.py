@@ -17,7 +17,7 @@ from corral.core.scheduling.policy import Backfill, BackfillOrder, Policy
 from corral.core.scheduling.promising.backfill import promises_changed
 from corral.core.scheduling.queueing.order import FCFS, ORDERS, Order
 from corral.sim.engine import Engine, SimulatedWork, inventory
-from tests.core.scheduling.lab import T0, box, job, observed, started, started_ids, submitted, view_of
+from tests.core.scheduling.lab import T0, box, job, observed, ran, started, started_ids, submitted, view_of
 
 EASY = Policy(FCFS)
 CONSERVATIVE = Policy(FCFS, Backfill.CONSERVATIVE)
@@ -209,8 +209,8 @@ def test_no_start_is_predicted_on_a_node_with_a_job_to_be_avoided() -> None:
 
 def test_a_job_whose_estimate_is_over_still_has_its_devices() -> None:
     """By its history it should have ended this very moment; those behind a reservation must not see it gone."""
-    runs = {("alice", "short"): (60.0,)}
-    view = replace(busy(job(1, 2, name="short"), job(2, 2, time_limit_s=200)), durations=runs)
+    short = job(1, 2, name="short")
+    view = replace(busy(short, job(2, 2, time_limit_s=200)), durations=ran(short, 60.0))
     view = view.advance(submitted(job(3, 4, time_limit_s=10), job(4, 2, time_limit_s=10)))
     assert plan_of(view, now=T0 + 60).starts == ()
 

@@ -23,8 +23,9 @@ from corral.core.scheduling.explaining.why import WaitIndex
 from corral.core.scheduling.forecast import ExpectedStart, expected_starts, foresee
 from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import Backfill, policy_named
+from corral.core.scheduling.promising.run_time import run_estimate_s
 from corral.sim.engine import Engine, SimulatedWork, inventory
-from tests.core.scheduling.lab import T0, box, job, observed, started, submitted, view_of
+from tests.core.scheduling.lab import T0, box, job, observed, ran, started, submitted, view_of
 
 
 def starts(view: View, *ids: str) -> dict[str, tuple[float | None, str | None]]:
@@ -137,9 +138,8 @@ def test_foreseeing_many_never_asks_what_each_could_use(monkeypatch: pytest.Monk
 
 def test_the_past_of_a_name_stands_in_for_a_missing_limit() -> None:
     view = view_of(observed(box(gpus=1)))
-    view = View(nodes=view.nodes, conditions=view.conditions, durations={("alice", "nightly"): (50.0, 70.0)}).advance(
-        submitted(job(1, name="nightly"), job(2))
-    )
+    nightly = job(1, name="nightly")
+    view = replace(view, durations=ran(nightly, 50.0, 70.0)).advance(submitted(nightly, job(2)))
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     assert starts(view, "2") == {"2": (T0 + 70, None)}
 
@@ -296,9 +296,9 @@ def test_whom_a_quota_may_come_to_bar_has_no_promise(backfill: str) -> None:
 
 
 def test_a_reservation_that_stands_on_a_history_is_no_promise() -> None:
-    view = replace(busy(100, 100), durations={("alice", "nightly"): (50.0,)})
+    view = busy(100, 100)
     nightly = replace(view.jobs["1"], spec=replace(view.jobs["1"].spec, name="nightly"))
-    view = view.advance([JobRequeued(nightly, at=T0, by="test")])
+    view = replace(view, durations=ran(nightly, 50.0)).advance([JobRequeued(nightly, at=T0, by="test")])
     told = expected_starts(view.advance(submitted(job(3, 1, time_limit_s=10))), T0, ["3"])["3"]
     assert (told.start_at, told.certainty) == (T0 + 50, Certainty.EXPECTATION)
 
@@ -340,3 +340,23 @@ def missed(seed: int, policy: str, *, late_s: float) -> int:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_starts_are_as_foreseen_though_what_ends_together_ends_one_after_the_other(policy: str, seed: int) -> None:
     assert missed(seed, policy, late_s=0.03) == 0
+
+
+def test_one_run_of_the_same_name_stands_in_for_a_limit_and_other_jobs_of_the_user_only_in_number() -> None:
+    nightly, new = job(1, name="nightly"), job(2, name="new")
+    assert run_estimate_s(nightly, ran(nightly, 50.0)) == 50.0
+    assert run_estimate_s(new, ran(nightly, *[50.0] * 8)) is None
+    assert run_estimate_s(new, ran(nightly, *[50.0] * 9)) == 50.0
+    assert run_estimate_s(replace(new, spec=replace(new.spec, command=("other",))), ran(nightly, *[50.0] * 9)) == 50.0
+
+
+def test_a_limit_is_not_cut_by_other_jobs_of_the_user_and_no_estimate_exceeds_it() -> None:
+    nightly, new = job(1, name="nightly", time_limit_s=100), job(2, name="new", time_limit_s=100)
+    assert run_estimate_s(new, ran(nightly, *[50.0] * 20)) == 100
+    assert run_estimate_s(nightly, ran(nightly, 50.0)) == 50.0
+    assert run_estimate_s(nightly, ran(nightly, 500.0)) == 100
+
+
+def test_one_very_long_run_of_many_does_not_stand_for_the_next() -> None:
+    nightly = job(1, name="nightly")
+    assert run_estimate_s(nightly, ran(nightly, 9000.0, *[50.0] * 28)) == 50.0

@@ -136,7 +136,7 @@ def test_fair_shares_begin_with_what_had_run_before(used_by: str, first: str) ->
     facts = story(job(1, submitted_at=T0, user="carol"), "GPU-0", T0, T0 + 100)
     facts += story(job(2, submitted_at=T0 + 1, user="alice"), "GPU-0", T0 + 100, T0 + 200)
     facts += story(job(3, submitted_at=T0 + 1, user="bob"), "GPU-0", T0 + 100, T0 + 200)
-    before = PastRun(used_by, "default", "default", "", 8.0, T0 - 9000, T0 - 10)
+    before = PastRun(used_by, "default", "default", (), 8.0, T0 - 9000, T0 - 10)
     order = replace(ORDER, policies=("fair-share",))
     result = replay(facts, order, POLICIES, lambda done, total: None, remembered=[before])
     later = {"2": "3", "3": "2"}[first]

@@ -31,8 +31,14 @@ Corral = Callable[..., "subprocess.CompletedProcess[str]"]
 def corral(site: Site, control_plane: ControlPlane, tmp_path: Path) -> Corral:
     kubeconfig = control_plane.kubeconfig(tmp_path / "config", namespace=site.namespace)
 
-    def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        env = {**os.environ, "CORRAL_HOME": str(tmp_path), "COLUMNS": "2000", "KUBECONFIG": str(kubeconfig)}
+    def run(*words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        env = {
+            **os.environ,
+            "CORRAL_HOME": str(tmp_path),
+            "COLUMNS": "2000",
+            "KUBECONFIG": str(kubeconfig),
+            **variables,
+        }
         return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, timeout=120)
 
     return run
@@ -134,6 +140,19 @@ def test_a_dry_run_prints_what_kubectl_could_apply(site: Site, corral: Corral) -
     assert (made["kind"], made["metadata"]["annotations"]["corral.dev/node"]) == ("InferenceService", node)
     assert f"corral: ✓ Selected node: {node}" in told.stderr.splitlines()
     assert "nothing is deployed" in corral("deployments").stderr
+
+
+def test_a_server_that_does_not_answer_or_lets_nobody_in_keeps_no_service_from_its_node(
+    site: Site, corral: Corral
+) -> None:
+    node = site.node("a")
+    site.ready_on(node)
+    words = ["--via", "ome", "--model", site.model, "--runtime", site.runtime, "--dry-run", "--prefer", "zone=a"]
+    for url in ("http://127.0.0.1:9", "no address"):
+        told = corral("deploy", "chat", *words, CORRAL_URL=url, CORRAL_TOKEN="t")
+        assert told.returncode == 0, told.stderr
+        assert f"✓ Selected node: {node}" in told.stderr
+    assert "whether a server binds pods of this cluster is not known" in told.stderr
 
 
 def test_a_dry_run_names_variables_and_shows_no_value_of_one(site: Site, corral: Corral) -> None:

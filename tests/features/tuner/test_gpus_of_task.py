@@ -19,6 +19,7 @@ NODES = {
     "alike": ("NVIDIA H100 80GB HBM3 MAX", "80G", 2, "b"),
 }
 TP = "tensor-parallel-size"
+SHORT = {**TASK["benchmark"], "max_time_per_iteration": 0.03}
 
 
 def cluster() -> str:
@@ -178,3 +179,37 @@ def test_with_several_models_figures_are_marked_and_no_winner_is_named_across_th
     shown = site.ok("tasks", "show", task_id)
     assert "no winner: experiments ran on several models of GPU" in shown
     assert "best on Tesla T4: experiment" in shown
+
+
+def test_the_estimated_memory_is_asked_for_so_a_large_model_never_runs_on_a_small_gpu(site: Box) -> None:
+    with Client(site.home) as client:
+        task_id = begun(client, model={"id_or_path": "org/toy-13b"}, parameters={TP: [1]}, prefer={"zone": "a"})
+        over(site, client, task_id)
+        row = client.experiments.list(task_id)[0]
+        asked = client.jobs.get(row.job_id or "").request["min_memory_mib"]
+    assert (row.status, (row.gpu_info or {})["model"] != "Tesla T4") == ("success", True)
+    assert 26_000_000_000 / 2**20 < asked <= 80 * 1024
+
+
+def test_what_is_known_not_to_run_is_judged_by_the_gpus_that_the_task_can_get(site: Box) -> None:
+    with Client(site.home) as client:
+        task_id = begun(client, model={"id_or_path": "org/toy-13b"}, parameters={TP: [1]}, gpu_model=["T4"])
+        row = over(site, client, task_id)
+    assert (row.status, row.total_experiments) == ("failed", 0)
+    assert "no experiment succeeded" in (row.error_message or "")
+
+
+def test_a_candidate_too_large_for_the_model_that_the_task_keeps_to_is_not_moved_to_a_larger_one(site: Box) -> None:
+    with Client(site.home) as client:
+        for node in ("large", "alike"):
+            client.nodes.cordon(node)
+        fields = {"model": {"id_or_path": "org/toy-13b"}, "parameters": {TP: [2, 1]}, "benchmark": SHORT}
+        task_id = begun(client, **fields)
+        until(site, client, task_id, lambda row: row.gpu_info is not None)
+        for node in ("large", "alike"):
+            client.nodes.uncordon(node)
+        over(site, client, task_id)
+        small, large, again = client.experiments.list(task_id)
+    assert [(one.gpu_info or {}).get("model") for one in (small, large, again)] == ["Tesla T4", None, "Tesla T4"]
+    assert (small.status, large.status, large.job_id) == ("success", "failed", None)
+    assert "not runnable on Tesla T4, to which the task keeps: " in (large.error_message or "")

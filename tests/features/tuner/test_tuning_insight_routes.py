@@ -95,6 +95,16 @@ def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
     assert served.call("GET", f"/tasks/{a_task(served)}/export/ome").status == 409
 
 
+def test_a_winner_on_several_nodes_is_no_service_on_one(served: Served) -> None:
+    task_id = a_task(served, started=True)
+    nodes = [{"node": name, "device_ids": [f"GPU-{name}"], "indices": [0]} for name in "ab"]
+    gpu_info = {"model": "NVIDIA A100", "count": 2, "nodes": nodes}
+    tried(served, task_id, 1, **{**measured(2.0, 7.0), "gpu_info": gpu_info})
+    refused = served.call("GET", f"/tasks/{task_id}/export/ome")
+    assert (refused.status, refused.error["field"]) == (422, "format")
+    assert "ran on 2 nodes" in refused.error["message"]
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [

@@ -3196,6 +3196,7 @@ export interface components {
          *
          *     Attributes:
          *         jobs: the number of jobs; the other fields are of the first.
+         *         predicted: what earlier jobs of its user and command say of it; None if nothing.
          *         command, params: the command of the first job of a sweep, and its parameters.
          */
         DryRun: {
@@ -3219,6 +3220,7 @@ export interface components {
             };
             /** Possible */
             possible: boolean;
+            predicted: components["schemas"]["PredictedUse"] | null;
             /** Reason */
             reason: string;
             /** Starts Now */
@@ -3678,6 +3680,7 @@ export interface components {
          *         the reason is not known, or if the caller may not read the log.
          *         log_missing_bytes: the bytes of output that are missing in its log, which is limited (for a gang, in the logs of
          *             its first eight members); None if nothing is missing, or if that is not known.
+         *         predicted: of a job that waits, what earlier jobs of its user and command say of it; None if nothing.
          */
         Explanation: {
             /** Diagnosis */
@@ -3704,6 +3707,7 @@ export interface components {
             phase: components["schemas"]["Phase"];
             /** Position */
             position: number | null;
+            predicted: components["schemas"]["PredictedUse"] | null;
             /** Reason */
             reason: string;
             /** Starts Now With */
@@ -5236,6 +5240,39 @@ export interface components {
             namespace: string;
             /** Owner */
             owner: string | null;
+        };
+        /**
+         * PredictedUse
+         * @description What the last jobs of the same user and command say of a job. None where too few are known.
+         *
+         *     Attributes:
+         *         run_s: seconds from start to end, of jobs that succeeded.
+         *         memory_mib: memory used of one GPU, the most of all its GPUs.
+         *         used_pct: the part of its time in which its GPUs computed.
+         *         starts_now_with: flags with less memory, with which it would start now. `node` is where.
+         */
+        PredictedUse: {
+            memory_mib: components["schemas"]["PredictedValue"] | null;
+            /** Node */
+            node: string | null;
+            run_s: components["schemas"]["PredictedValue"] | null;
+            /** Starts Now With */
+            starts_now_with: string | null;
+            used_pct: components["schemas"]["PredictedValue"] | null;
+        };
+        /**
+         * PredictedValue
+         * @description A value of the last `jobs` that were alike: their median, the most, and what nine of ten do not exceed.
+         */
+        PredictedValue: {
+            /** Jobs */
+            jobs: number;
+            /** Median */
+            median: number;
+            /** Most */
+            most: number;
+            /** P90 */
+            p90: number;
         };
         /**
          * PreferredNeighbours

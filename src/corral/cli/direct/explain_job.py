@@ -46,6 +46,11 @@ def explained(explanation: Explanation) -> list[str]:
         lines.append(f"continues: {start_time(explanation.expected_start, explanation.expected_start_is)}")
     if explanation.starts_now_with and explanation.starts_now_with not in explanation.reason:
         lines.append(f"starts now with: {explanation.starts_now_with}")
+    if explanation.predicted is not None:
+        # Imported here: most jobs have no such past.
+        from corral.formatting.usual_use import usual_use
+
+        lines.append(usual_use(explanation.predicted))
     if explanation.waited:
         total = sum(part.seconds for part in explanation.waited)
         spent = ", ".join(f"{part.reason} {format_duration(part.seconds)}" for part in explanation.waited)

@@ -97,8 +97,14 @@ SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]]
             "obstacle": None,
             "diagnosis": None,
             "log_missing_bytes": None,
+            "predicted": None,
         },
-        {"enforcement": ("Enforcement", "one"), "waited": ("WaitPart", "list"), "eviction": ("Eviction", "one")},
+        {
+            "enforcement": ("Enforcement", "one"),
+            "waited": ("WaitPart", "list"),
+            "eviction": ("Eviction", "one"),
+            "predicted": ("PredictedUse", "one"),
+        },
     ),
     "GpuMonitoring": (None, {}, {"gpu_stats": ("GpuStats", "mapping")}),
     "GpuStats": (
@@ -273,6 +279,16 @@ SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]]
         {},
     ),
     "PodRow": ("PodTraits", {"owner": None}, {}),
+    "PredictedUse": (
+        None,
+        {"run_s": None, "memory_mib": None, "used_pct": None, "starts_now_with": None, "node": None},
+        {
+            "run_s": ("PredictedValue", "one"),
+            "memory_mib": ("PredictedValue", "one"),
+            "used_pct": ("PredictedValue", "one"),
+        },
+    ),
+    "PredictedValue": (None, {}, {}),
     "ProcessRow": (
         None,
         {"user": None, "command": None, "memory_mib": None, "job": None, "container": None},

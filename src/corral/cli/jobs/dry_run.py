@@ -8,6 +8,7 @@ from corral.core.model.jobs.named_values import named_values
 from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 from corral.formatting.device_names import several_nodes
 from corral.formatting.times import start_time
+from corral.formatting.usual_use import usual_use
 
 
 def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
@@ -18,6 +19,8 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
         return code
     for note in forecast.notes:
         say(note)
+    if forecast.predicted is not None:
+        say(usual_use(forecast.predicted))
     if forecast.jobs > 1 or forecast.params:
         write_lines(_elements(forecast))
     if forecast.starts_now:

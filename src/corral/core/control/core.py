@@ -23,6 +23,7 @@ from corral.core.control.querying.explanations import Explanations
 from corral.core.control.querying.job_details import JobDetails, LogPath
 from corral.core.control.querying.member_logs import MemberLogs
 from corral.core.control.querying.outlooks import Outlooks
+from corral.core.control.querying.predictions import Predictions
 from corral.core.control.querying.queries import Queries
 from corral.core.control.querying.queue_rows import QueueListing
 from corral.core.control.running.adopted_processes import Adoption
@@ -47,7 +48,7 @@ from corral.core.model.placing.allocation import Allocation
 from corral.core.model.runs.launch import Launch
 from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
-from corral.core.ports.monitoring import JobMonitoring, UseOfJob
+from corral.core.ports.monitoring import JobMonitoring, PredictUse, UseOfAlike, UseOfJob
 from corral.core.ports.telemetry import NodeTelemetry
 from corral.core.scheduling.forecast import expected_starts
 from corral.core.scheduling.policy import POLICIES, Policy
@@ -88,11 +89,13 @@ class ControlCore:
         log_path: LogPath = lambda node, job_id, rank: None,
         monitoring: JobMonitoring = lambda job, allocation, devices: None,
         job_use: UseOfJob = lambda job_id: None,
+        predict_use: PredictUse = lambda spec: UseOfAlike(),
     ) -> None:
         """`server` is this server's own process, if processes can be adopted. `log_path` returns the path of a log."""
         self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
         self._planners = planners = Planners(ledger, policies)
         self._outlooks = Outlooks(ledger, clock, planners.alike)
+        self._predictions = Predictions(predict_use, planners.alike)
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
         self._noting = TaskQueue("job-notes")
         forecast = partial(expected_starts, planner=planners.alike)
@@ -135,6 +138,7 @@ class ControlCore:
             self._clock,
             asking=rules,
             outlooks=self._outlooks,
+            predictions=self._predictions,
             planner=planners.alike,
             about=about,
             trouble=self.dispatcher.trouble,
@@ -148,6 +152,7 @@ class ControlCore:
             self._clock,
             queries,
             outlooks=self._outlooks,
+            predictions=self._predictions,
             log_ends=self._failures,
             planner=self._planners.alike,
             trouble=self.dispatcher.trouble,

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from corral.core.model.devices.means import Enforcement
 from corral.core.model.errors import LedgerFailed, Refused
 from corral.core.model.fact import Fact, JobRequeued, JobSubmitted, ServerPart, UnknownFact, fact_class
-from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.jobs.job import ONE_DEVICE, Job, JobSpec
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, GpuInfo, Grant, Member, Placement
+from corral.core.model.runs.prediction import AMOUNTS, JobGroup, groups_by
 from corral.core.model.runs.run_history import AllocatedTime, HeldAllocation, PastRun
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.ports.ledger import JournalEntry
@@ -286,6 +287,13 @@ def _members_of(placement: str) -> tuple[Member, ...]:
     return tuple(map(_member_of, json.loads(placement)["members"]))
 
 
+def _groups_of(name: str, spec: Mapping[str, Any]) -> tuple[JobGroup, ...]:
+    """The groups of a job, by its stored spec, which leaves out defaults."""
+    request = spec.get("request", {})
+    amounts = tuple(request.get(field, getattr(ONE_DEVICE, field)) for field in AMOUNTS)
+    return groups_by(name, spec.get("command", ()), amounts, request.get("models", ()))
+
+
 def past_run_of(row: Stored) -> PastRun:
     """The run of a row of `allocations` that has ended, joined to its job. Raises LedgerFailed when it is damaged."""
     try:
@@ -300,7 +308,7 @@ def past_run_of(row: Stored) -> PastRun:
             user=row["user"],
             project=spec.get("project", "default"),
             queue=spec.get("queue", "default"),
-            name=row["name"],
+            groups=_groups_of(row["name"], spec) if last else (),
             gpus=milli / MILLI_PER_DEVICE,
             created_at=row["created_at"],
             ended_at=row["ended_at"],

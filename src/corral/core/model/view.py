@@ -26,7 +26,8 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, Placement, Promise
 from corral.core.model.queues.queue import Limits, Pool, Project, Queue
 from corral.core.model.runs.decayed_usage import DecayedUsage
-from corral.core.model.runs.run_history import RUNS_KEPT, PastRun, Spent, spend
+from corral.core.model.runs.prediction import PastOfUsers, groups_of, remember
+from corral.core.model.runs.run_history import PastRun, Spent, spend
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -58,7 +59,7 @@ class View:
             time.
         given: UUIDs of the devices that were allocated last on each node, by node; the most recently used node comes
             last.
-        durations: the last run times in seconds, newest last, by (user, job name).
+        durations: the last run times in seconds of each user's jobs that succeeded.
     """
 
     version: int = 0
@@ -80,7 +81,7 @@ class View:
     usage: Mapping[tuple[str, str], DecayedUsage] = field(default_factory=lambda: EMPTY)
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=lambda: EMPTY)
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
-    durations: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=lambda: EMPTY)
+    durations: PastOfUsers = field(default_factory=lambda: EMPTY)
     given: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
     promises: Mapping[str, Promise] = field(default_factory=lambda: EMPTY)
     usage_half_life_s: float = 7 * 86400.0
@@ -322,15 +323,14 @@ class ViewDraft(DraftOf[View]):
                 self._own("spent")[scope] = spend(self.view.spent.get(scope, ()), run.ended_at, run.gpu_s)
         if run.gpu_s and run.job_id is not None and run.job_id in self.view.jobs:
             self._own("served")[run.job_id] = self.view.served.get(run.job_id, 0.0) + run.gpu_s
-        if run.ran_s is not None and run.name:
-            key = (run.user, run.name)
-            self._own("durations")[key] = (*self.view.durations.get(key, ()), run.ran_s)[-RUNS_KEPT:]
+        if run.ran_s is not None:
+            remember(self._own("durations"), run.user, run.groups, run.ran_s)
 
     def _remember_duration(self, job: Job) -> None:
         if job.phase is Phase.SUCCEEDED and job.started_at is not None and job.ended_at is not None:
             spec, ran_s = job.spec, max(0.0, job.ended_at - job.started_at)
             self.remember(
-                PastRun(spec.user, spec.project, spec.queue, spec.name, 0.0, job.started_at, job.ended_at, ran_s)
+                PastRun(spec.user, spec.project, spec.queue, groups_of(spec), 0.0, job.started_at, job.ended_at, ran_s)
             )
 
     def _account(self, allocation: Allocation, at: float) -> None:
@@ -339,7 +339,7 @@ class ViewDraft(DraftOf[View]):
             return
         spec = job.spec
         since, gpus = allocation.created_at, allocation.gpus
-        self.remember(PastRun(spec.user, spec.project, spec.queue, spec.name, gpus, since, at, job_id=job.id))
+        self.remember(PastRun(spec.user, spec.project, spec.queue, (), gpus, since, at, job_id=job.id))
 
     def _hold(self, uuid: str, allocation_id: str) -> None:
         holders = self._own("holders")

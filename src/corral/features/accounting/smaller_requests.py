@@ -1,18 +1,13 @@
 """The request that would have done for a job that did not use all it had, and a command that makes it."""
 
-import math
 import shlex
 from dataclasses import replace
 
-from corral.core.model.jobs.job import JobKind, JobSpec, Request
-from corral.core.model.units import MILLI_PER_DEVICE, format_duration
+from corral.core.model.jobs.job import JobKind, JobSpec
+from corral.core.model.units import format_duration
 from corral.core.scheduling.explaining.phrases import flags_of
+from corral.core.scheduling.explaining.smaller_memory import with_memory
 from corral.features.accounting.waste import UnusedGrant
-
-HEADROOM = 1.2
-"""The suggested memory is this much more than the most that was used."""
-
-_MIB_PER_GIB = 1024
 
 _KEPT_MIB = 1024
 """A job with more of a GPU's memory keeps data there; a driver's own part is less."""
@@ -28,7 +23,7 @@ def smaller_request(spec: JobSpec, unused: UnusedGrant) -> str:
     if needed < unused.devices and request.whole and request.gang_size == 1:
         request = replace(request, devices=needed)
     if unused.oversized and request.mig_profile is None:
-        request = _with_memory(request, unused.memory_most_mib or 0)
+        request = with_memory(request, unused.memory_most_mib or 0)
     return flags_of(request)
 
 
@@ -48,14 +43,3 @@ def command_of(spec: JobSpec, flags: str) -> str:
     if spec.command:
         words.append(f"-- {shlex.join(spec.command)}")
     return " ".join(words)
-
-
-def _with_memory(request: Request, most_mib: int) -> Request:
-    """Return the request with a little more memory of each device than was used, in whole GiB.
-
-    That is a part of one device, or for several devices, whole smaller ones.
-    """
-    mib = max(1, math.ceil(most_mib * HEADROOM / _MIB_PER_GIB)) * _MIB_PER_GIB
-    if request.devices > 1:
-        return replace(request, min_memory_mib=mib, models=())
-    return replace(request, memory_mib=mib, share_milli=MILLI_PER_DEVICE - 1, split_milli=None, min_memory_mib=None)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from corral.cli.screen import print_json, say, write_lines
-from corral.core.model.errors import Forbidden, NotFound, Refused
+from corral.core.model.errors import CorralError, Forbidden, NotFound, Refused
 from corral.features.services import commands
 
 if TYPE_CHECKING:
@@ -87,10 +87,13 @@ def _server() -> "Client | None":
     from corral.client import Client
     from corral.client.connecting.transport import NoServer
 
-    client = Client()
     try:
+        client = Client()
         client.server()
     except NoServer:
+        return None
+    except CorralError as error:
+        say(f"whether a server binds pods of this cluster is not known: {error}")
         return None
     return client
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from corral.clock import ManualClock
+from corral.core.control.querying import predictions
 from corral.core.control.querying.explanations import Explanations
 from corral.core.control.querying.outlooks import Outlooks
+from corral.core.control.querying.predictions import Predictions
 from corral.core.control.querying.queries import Queries
 from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.watching.failure_notes import FailureNotes
@@ -30,8 +32,10 @@ from corral.core.model.placing.allocation import Grant, Member, Placement
 from corral.core.model.placing.certainty import Certainty
 from corral.core.model.placing.plan import Evict, Plan, Wait, WaitReason
 from corral.core.model.runs.launch import LaunchPhase, LaunchReport
+from corral.core.model.runs.prediction import Alike, Prediction
 from corral.core.model.view import View
 from corral.core.ports.ledger import Decided, JobQuery
+from corral.core.ports.monitoring import UseOfAlike
 from corral.core.scheduling.planner import Planner
 from tests.core.scheduling.lab import T0, box, job, observed, submitted
 
@@ -52,6 +56,8 @@ class Lab:
         self.samples: dict[str, DeviceSample] = {}
         self.planners = 0
         outlooks = Outlooks(self.ledger, self.clock, self._planner)
+        predictions = Predictions(lambda spec: self.use, self._planner)
+        self.use = UseOfAlike()
         self.queries = Queries(
             self.ledger,
             self,
@@ -59,6 +65,7 @@ class Lab:
             self.clock,
             asking=RequestRules(),
             outlooks=outlooks,
+            predictions=predictions,
             about=lambda: ServerInfo(version="1"),
             trouble=self.troubles.get,
             failed_as=lambda job: None,
@@ -69,6 +76,7 @@ class Lab:
             self.clock,
             self.queries,
             outlooks=outlooks,
+            predictions=predictions,
             log_ends=FailureNotes(self.ledger, lambda job, rank: None, later=id, on_node=lambda job, task: None),
             trouble=self.troubles.get,
             may_still_run=self.left_behind.get,
@@ -517,3 +525,36 @@ def test_a_server_says_how_many_devices_it_has_and_what_is_in_the_way(lab: Lab) 
     assert lab.queries.server() == ServerInfo(version="1", devices=4)
     lab.obstacle = "the disk is full"
     assert lab.queries.server().obstacle == "the disk is full"
+
+
+def test_a_job_that_waits_is_offered_less_memory_in_its_reason_a_dry_run_and_its_first_notes(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each GPU another job has 20G, and the last nine jobs of the command used 30G."""
+    for number, (node, index) in enumerate((("a", 0), ("a", 1), ("b", 0), ("b", 1)), start=1):
+        lab.submit(job(number, user="bob", share_milli=250, memory_mib=20_480))
+        placement = Placement((Member(node, (Grant(f"GPU-{node}-{index}", 250, 20_480),)),))
+        lab.step(str(number), lambda _, job, at, where=placement: starting.start(job, where, by="test", at=at))  # type: ignore[misc]
+    lab.use = UseOfAlike(Prediction(Alike.COMMAND, 9, 30_000, 30_720, 30_720))
+    asked = Submission(command=("true",), name="train", request=Request(min_memory_mib=81_920))
+    dry = lab.queries.dry_run(asked, "alice")
+    lab.submit(job(5, name="train", min_memory_mib=81_920))
+    lab.decide()
+    offered = (
+        "It asks for 80G; the last 9 jobs of this command used at most 30G: "
+        "--gpu-mem 36G without --min-memory would start now on a."
+    )
+    assert lab.queries.notes("5") == ()
+    monkeypatch.setattr(predictions, "MOST_NODES", 2)
+    assert lab.queries.notes("5") == (offered,)
+    explained = lab.explanations.of("5")
+    assert explained.reason.endswith(offered)
+    assert dry.notes == (offered,)
+    for answer in (explained, dry):
+        assert answer.predicted is not None
+        assert (answer.predicted.starts_now_with, answer.predicted.node) == ("--gpu-mem 36G without --min-memory", "a")
+    lab.obstacle = "the disk is full"
+    assert "--gpu-mem" not in lab.explanations.of("5").reason
+    lab.use = UseOfAlike()
+    assert lab.queries.notes("5") == ()
+    assert lab.queries.dry_run(asked, "alice").predicted is None

@@ -68,8 +68,8 @@ def test_a_quota_of_memory_counts_what_is_granted() -> None:
 
 def test_gpu_hours_of_the_last_period_are_counted_with_those_being_used() -> None:
     week = Quota(gpu_hours=10, period_s=7 * 86_400)
-    past = [PastRun("bob", "nlp", "default", "", 1.0, T0 - 30 * 86_400, T0 - 29 * 86_400)]
-    past += [PastRun("bob", "nlp", "default", "", 2.0, T0 - 3600, T0)]
+    past = [PastRun("bob", "nlp", "default", (), 1.0, T0 - 30 * 86_400, T0 - 29 * 86_400)]
+    past += [PastRun("bob", "nlp", "default", (), 2.0, T0 - 3600, T0)]
     view = View(projects={"nlp": Project("nlp", quota=week)}).remembering(past)
     view = view.advance(observed(box()) + submitted(job(1, 4, project="nlp"), job(2, 1, project="nlp")))
     first, second = Planner(view).plan(T0).starts

@@ -46,7 +46,7 @@ def wanting(number: int, milli: int, **options: Any) -> Job:
 @st.composite
 def admissions(draw: st.DrawFn) -> Admission:
     """Jobs that run, and quotas that may have been set since they started."""
-    past = [PastRun("alice", "ours", "day", "", 2.0, T0 - 3600, T0)] if draw(st.booleans()) else []
+    past = [PastRun("alice", "ours", "day", (), 2.0, T0 - 3600, T0)] if draw(st.booleans()) else []
     planner = Planner(View().remembering(past))
     planner.advance(observed(*(box(name, 4, memory_mib=MIB) for name in "ab")))
     work = draw(st.lists(WORK, max_size=5))

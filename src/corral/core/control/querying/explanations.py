@@ -10,6 +10,7 @@ from corral.core.access.caller import Caller
 from corral.core.access.permissions import can_read_log
 from corral.core.control.querying.listing_rows import holding
 from corral.core.control.querying.outlooks import Outlooks
+from corral.core.control.querying.predictions import Predictions, offer
 from corral.core.control.querying.queries import Decisions, Queries
 from corral.core.control.querying.wall_times import in_wall_time
 from corral.core.diagnosis.failure import Diagnosis
@@ -49,6 +50,7 @@ class Explanations:
         queries: Queries,
         *,
         outlooks: Outlooks,
+        predictions: Predictions,
         log_ends: LogEnds,
         planner: MakePlanner = Planner,
         trouble: Callable[[str], str | None],
@@ -62,6 +64,7 @@ class Explanations:
         self._clock = clock
         self._queries = queries
         self._outlooks = outlooks
+        self._predictions = predictions
         self._log_ends = log_ends
         self._planner = planner
         self._trouble = trouble
@@ -91,6 +94,12 @@ class Explanations:
             plan = self._decisions.plan
             found = explain(view, job, wait, now, plan=plan, outlook=outlook, audience=audience, admin=admin)
         obstacle, sentence = self._decisions.obstacle, found.sentence
+        if obstacle is not None or audience is not Audience.COMMAND_LINE:
+            predicted = self._predictions.of(view, job.spec)
+        else:
+            predicted = self._predictions.offered(view, job, now)
+            if (offered := offer(predicted, job)) is not None:
+                sentence = f"{sentence} {offered}"
         if obstacle is not None:
             first = f"{job.title} waits because nothing can start now: {obstacle}."
             sentence = first if found.reason is WaitReason.NOT_REACHED else f"{first} After that: {sentence}"
@@ -111,6 +120,7 @@ class Explanations:
             lost_s=job.lost_s,
             makes_room=found.makes_room,
             obstacle=obstacle,
+            predicted=predicted,
         )
         return in_wall_time(answer, self._clock)
 

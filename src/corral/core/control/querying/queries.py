@@ -8,9 +8,10 @@ from corral.clock import Clock
 from corral.core.control.changing.named_jobs import named_jobs, no_such_job, several_jobs
 from corral.core.control.querying.listing_rows import device_rows, grant_rows, job_row
 from corral.core.control.querying.outlooks import Outlooks
+from corral.core.control.querying.predictions import Predictions, offer
 from corral.core.control.querying.wall_times import in_wall_time
 from corral.core.control.submitting.device_request import RequestRules
-from corral.core.control.submitting.new_jobs import completed, program_of, still_to_follow
+from corral.core.control.submitting.new_jobs import called, completed, still_to_follow
 from corral.core.control.submitting.site_rules import LeastUse, obey
 from corral.core.control.submitting.submission_checks import check
 from corral.core.control.submitting.sweeps import first_of
@@ -31,7 +32,7 @@ from corral.core.model.placing.plan import Plan, WaitReason
 from corral.core.model.view import View
 from corral.core.ports.ledger import HeldBy, JobQuery, Ledger
 from corral.core.ports.telemetry import Samples
-from corral.core.scheduling.explaining.submission_forecast import forecast_submission
+from corral.core.scheduling.explaining.submission_forecast import as_last, forecast_submission
 from corral.core.scheduling.explaining.why import WaitIndex, wait_reason
 from corral.core.scheduling.forecast import Foresight, MakePlanner
 from corral.core.scheduling.planner import Planner
@@ -67,6 +68,7 @@ class Queries:
         *,
         asking: RequestRules,
         outlooks: Outlooks,
+        predictions: Predictions,
         planner: MakePlanner = Planner,
         about: Callable[[], ServerInfo],
         trouble: Callable[[str], str | None],
@@ -85,6 +87,7 @@ class Queries:
         self._asking = asking
         self._planner = planner
         self._outlooks = outlooks
+        self._predictions = predictions
         self._index: tuple[Plan, WaitIndex] | None = None
 
     def find(self, job_id: str) -> Job:
@@ -183,7 +186,9 @@ class Queries:
     def notes(self, job_id: str) -> tuple[str, ...]:
         """Return notes for the user about a job that was just submitted; () if there are none, or the job has ended."""
         job = self._ledger.view().jobs.get(job_id)
-        return () if job is None else job.spec.notes
+        if job is None:
+            return ()
+        return (*job.spec.notes, *self._predictions.notes(self._ledger.view(), job, self._clock.now()))
 
     def dry_run(self, submission: Submission, user: str) -> DryRun:
         """Return whether the submission would start now and on which devices. Otherwise say why not, and which similar
@@ -193,7 +198,7 @@ class Queries:
         submission, notes = self._asking.settle(submission, user, view.nodes.values())
         check(submission)
         obey(view, submission, user, LeastUse())
-        submission = completed(submission, view.limits)
+        submission = _named(completed(submission, view.limits))
         stands = still_to_follow(view, _stand_in(submission, user), self.named)
         if stands.lost is not None:
             return DryRun(
@@ -201,22 +206,28 @@ class Queries:
                 possible=False,
                 reason=f"it would be cancelled at once: {follows_no_more(stands.lost)}",
             )
+        now = self._clock.now()
         found = forecast_submission(
             view,
             submission,
             user,
-            self._clock.now(),
+            now,
             waits_for=stands.waits_for,
             plan=self._decisions.plan,
             planner=self._planner,
         )
         uuids, grants = ((), ()) if found.placement is None else (found.placement.uuids, found.placement.grants)
+        job = as_last(view, submission, user, now)
+        waits = found.possible and found.placement is None and not stands.waits_for and not submission.held
+        predicted = self._predictions.offered(view, job, now) if waits else self._predictions.of(view, job.spec)
+        offered = offer(predicted, job)
         answer = DryRun(
             starts_now=found.placement is not None,
             possible=found.possible,
-            devices=tuple(_named(view, uuid) for uuid in uuids),
+            devices=tuple(_device_named(view, uuid) for uuid in uuids),
             grants=grant_rows(grants),
-            notes=notes,
+            notes=notes if offered is None else (*notes, offered),
+            predicted=predicted,
             reason=found.sentence if found.possible else self._asking.explained(found.sentence, submission, view),
             expected_start=found.expected_start,
             expected_start_is=found.certainty,
@@ -292,10 +303,16 @@ class Queries:
         return index[1]
 
 
+def _named(submission: Submission) -> Submission:
+    """Return the submission with the name that its job would have."""
+    if submission.name or not submission.command:
+        return submission
+    return replace(submission, name=called(submission))
+
+
 def _stand_in(submission: Submission, user: str) -> Job:
     """Return a job that stands for the submission, or for the first element of its array."""
-    name = submission.name or (program_of(submission.command) if submission.command else "")
-    spec = JobSpec(user=user, name=name, after=submission.after)
+    spec = JobSpec(user=user, name=submission.name, after=submission.after)
     array = submission.elements
     index = None if array is None else array.indices[0]
     return Job("", 0, spec, 0.0, array_index=index)
@@ -310,7 +327,7 @@ def _of_elements(submission: Submission) -> dict[str, Any]:
     return said
 
 
-def _named(view: View, uuid: str) -> DeviceChoice:
+def _device_named(view: View, uuid: str) -> DeviceChoice:
     found = view.device(uuid)
     return DeviceChoice(uuid, found[1].index, found[1].model, found[0].name) if found else DeviceChoice(uuid)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from corral.core.model.answers.jobs import GrantRow
+from corral.core.model.answers.predicted_use import PredictedUse
 from corral.core.model.placing.certainty import Certainty
 
 
@@ -32,6 +33,7 @@ class DryRun:
 
     Attributes:
         jobs: the number of jobs; the other fields are of the first.
+        predicted: what earlier jobs of its user and command say of it; None if nothing.
         command, params: the command of the first job of a sweep, and its parameters.
     """
 
@@ -47,3 +49,4 @@ class DryRun:
     jobs: int = 1
     command: tuple[str, ...] = ()
     params: Mapping[str, str] = field(default_factory=dict)
+    predicted: PredictedUse | None = None

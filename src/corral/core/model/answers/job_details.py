@@ -6,6 +6,7 @@ from typing import Any
 
 from corral.core.model.answers.gpu_monitoring import NOT_TOLD, GpuMonitoring
 from corral.core.model.answers.jobs import JobRow
+from corral.core.model.answers.predicted_use import PredictedUse
 from corral.core.model.devices.means import Enforcement
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.certainty import Certainty
@@ -181,6 +182,7 @@ class Explanation(ExplanationTraits):
         the reason is not known, or if the caller may not read the log.
         log_missing_bytes: the bytes of output that are missing in its log, which is limited (for a gang, in the logs of
             its first eight members); None if nothing is missing, or if that is not known.
+        predicted: of a job that waits, what earlier jobs of its user and command say of it; None if nothing.
     """
 
     id: str
@@ -200,3 +202,4 @@ class Explanation(ExplanationTraits):
     obstacle: str | None = None
     diagnosis: str | None = None
     log_missing_bytes: int | None = None
+    predicted: PredictedUse | None = None

@@ -5,26 +5,25 @@ from typing import NamedTuple
 
 from corral.core.model.devices.means import Enforcement
 from corral.core.model.placing.allocation import Member
+from corral.core.model.runs.prediction import JobGroup
 
 HOUR_S = 3600.0
 
 HOURS_KEPT = 24 * 31
 """The number of hours for which GPU-hours are kept. They are counted in the hour in which the allocation ended."""
 
-RUNS_KEPT = 5
-"""The number of run times kept for each user and job name."""
-
 
 class PastRun(NamedTuple):
     """One attempt that has ended: its user, its GPUs, its start and its end (Unix seconds).
 
-    `ran_s` is its run time if it succeeded, None otherwise. `job_id` is the job for which it counts as service.
+    `ran_s` is its run time if it succeeded, None otherwise, and `groups` are those that it counts for. `job_id` is the
+    job for which it counts as service.
     """
 
     user: str
     project: str
     queue: str
-    name: str
+    groups: tuple[JobGroup, ...]
     gpus: float
     created_at: float
     ended_at: float

@@ -53,7 +53,7 @@ def forecast_submission(
 
     `waits_for` are the ids of the jobs it depends on that have not ended.
     """
-    job = _as_last(view, submission, user, now)
+    job = as_last(view, submission, user, now)
     never = impossible(view, submission.request, submission.speeds, closed_pools_of(view, user, submission.project))
     if never is not None:
         nearest = flags_that_start(view, job.spec)
@@ -85,11 +85,12 @@ def forecast_submission(
     )
 
 
-def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:
+def as_last(view: View, submission: Submission, user: str, now: float) -> Job:
     """The submission as a job that comes after all others."""
     spec = JobSpec(
         user=user,
         name=submission.name,
+        command=submission.command,
         kind=submission.kind,
         request=submission.request,
         priority=DEFAULT_PRIORITY if submission.priority is None else submission.priority,

@@ -1,29 +1,34 @@
-"""Estimates how long a job runs: by its time limit, and by earlier runs of its user's jobs of the same name."""
+"""Estimates how long a job runs: by its time limit, and by the runs of earlier jobs that were like it."""
 
-from collections.abc import Mapping
 from math import inf
 
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation
+from corral.core.model.runs.prediction import PastOfUsers, groups_of
 
-Durations = Mapping[tuple[str, str], tuple[float, ...]]
 
+def run_estimate_s(job: Job, durations: PastOfUsers) -> float | None:
+    """The expected run time in seconds: that which nine of ten such jobs do not exceed; None: unknown.
 
-def run_estimate_s(job: Job, durations: Durations) -> float | None:
-    """The expected run time in seconds: the longest recent run of that name, at most the time limit; None: unknown.
-
-    It is the longest run, because a job that runs longer than estimated may delay a job ahead of it.
+    It is no median, because a job that runs longer than estimated may delay a job ahead of it. One earlier job of the
+    same name is enough. The user's other jobs count only for a job without a time limit, and if there are enough. No
+    estimate exceeds the limit.
     """
     limit = job.spec.time_limit_s
-    runs = durations.get((job.spec.user, job.spec.name)) if job.spec.name else None
-    if not runs:
+    past = durations.get(job.spec.user)
+    if past is None:
         return limit
-    longest = max(runs)
-    return longest if limit is None else min(longest, limit)
+    groups = groups_of(job.spec)
+    found = past.predict([group for group in groups if group.name], least=1)
+    if found is None and limit is None:
+        found = past.predict(groups)
+    if found is None:
+        return limit
+    return found.p90 if limit is None else min(found.p90, limit)
 
 
-def expected_end(job: Job, allocation: Allocation, now: float, durations: Durations) -> float:
+def expected_end(job: Job, allocation: Allocation, now: float, durations: PastOfUsers) -> float:
     """The time at which the job is expected to release its devices, in Unix seconds; infinity if it is not known.
 
     A stopping job releases them now, or at the end of the time that it has to save its work. If a job has run longer

@@ -15,6 +15,7 @@ from corral.features.services.service_env import env_entries
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
 from corral.features.tuner.engines.inference_engine import engine_of
 from corral.features.tuner.finding_answers import ExperimentSummary
+from corral.features.tuner.measuring.gpu_records import members_in
 from corral.features.tuner.tasks.serving_plan import gpus_of, serving_command, serving_plan
 
 _COLUMNS = ("experiment_id", "status", "objective_score", "gpus", "gpu_model", "job_id", "error_message")
@@ -80,6 +81,7 @@ def ome_manifest(detail: TaskDetail, best: ExperimentRow, site: TunerSettings) -
     has the storage of a task for model services. The values of variables are those of a Secret, which it names.
     Raises Refused if the engine of a runtime is not known.
     """
+    _refuse_gang(best)
     model, engine = detail.config.model, engine_of(detail.config)
     if not engine.program:
         raise Refused(
@@ -122,6 +124,14 @@ WINNERS: Mapping[str, Callable[[TaskDetail, ExperimentRow, TunerSettings], str]]
     "ome": ome_manifest,
 }
 """The functions that export the best experiment, by the name of the format."""
+
+
+def _refuse_gang(best: ExperimentRow) -> None:
+    """Raise Refused if the experiment ran on several nodes: a service asks for the GPUs of one."""
+    members = members_in(best.gpu_info)
+    if members > 1:
+        said = f"the best experiment ran on {members} nodes, and an exported service runs on one"
+        raise Refused(f"format: {said}; export the `submit` line instead", field="format")
 
 
 def _yaml(value: Mapping[str, Any]) -> str:
