@@ -7,7 +7,7 @@ import pytest
 from corral.cli.reading import read
 from corral.core.model.errors import Refused
 from corral.features.services.commands import DeployCommand
-from corral.features.services.deploy_flags import service_of_flags
+from corral.features.services.run_commands.deploy_flags import service_of_flags
 from corral.features.services.service_wanted import ModelClaim, ServiceWanted, deploy_words
 
 CHAT = {"name": "chat", "namespace": "serving", "model_name": "m", "runtime_name": "r"}

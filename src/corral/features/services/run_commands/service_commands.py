@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def deploy(given: commands.DeployCommand) -> None:
     """Run `corral deploy`."""
     from corral.features.services.controllers import CONTROLLERS
-    from corral.features.services.deploy_flags import service_of_flags, service_of_task
+    from corral.features.services.run_commands.deploy_flags import service_of_flags, service_of_task
     from corral.features.services.selection import USUAL
     from corral.features.services.service_kinds import kind_via
 
