@@ -17,7 +17,7 @@ from corral.features.services.commands import SelectionOptions
 from corral.features.services.idle_nodes import NodeGpuSummary, gpu_statuses, summaries
 from corral.features.services.manifests import ServiceShape
 from corral.features.services.node_choice import best_nodes
-from corral.features.services.run_commands import selection_given
+from corral.features.services.run_commands.service_commands import selection_given
 from corral.features.services.selection import Fallback, NodeSelection, command_words, selection_of
 from corral.features.services.service_rules import service_request
 from corral.features.services.watched_gpus import ClusterSeen, reading_sources

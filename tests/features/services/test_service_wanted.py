@@ -7,7 +7,7 @@ import pytest
 from corral.cli.reading import read
 from corral.core.model.errors import Refused
 from corral.features.services.commands import DeployCommand
-from corral.features.services.deploy_flags import service_of_flags
+from corral.features.services.run_commands.deploy_flags import service_of_flags
 from corral.features.services.service_wanted import ModelClaim, ServiceWanted, deploy_words
 
 CHAT = {"name": "chat", "namespace": "serving", "model_name": "m", "runtime_name": "r"}
@@ -28,6 +28,7 @@ def parsed(*words: str) -> DeployCommand:
         {"gpus": 4, "parameters": {"tp-size": "2", "pp-size": "2", "trust-remote-code": True, "empty": ""}},
         {"env": {"HF_TOKEN": "a secret", "EMPTY": ""}},
         {"claim": ModelClaim("models")},
+        {"queue": "night", "project": "chat"},
         {"claim": ModelClaim("models", "llama/3")},
         {"model_name": "--kubeconfig=/of/another", "runtime_name": "-r", "parameters": {"chat": "--x $(Y)"}},
     ],

@@ -181,7 +181,9 @@ def test_the_winner_of_model_services_is_exported_with_its_storage_and_without_t
 ) -> None:
     storage = {"type": "pvc", "pvc_name": "models", "pvc_subpath": "llama", "mount_path": "/raid"}
     env = {"SECRET_KEY": "secret-value", "KUBECONFIG": "/of/the/tuner"}
-    task_id = a_task(served, started=True, deployment_mode="ome", storage=storage, env=env)
+    selection = {"affinity": "required", "prefer_nodes": ["gpu-01"]}
+    fields = {"storage": storage, "env": env, "gpu_selection": selection}
+    task_id = a_task(served, started=True, deployment_mode="ome", **fields)
     tried(served, task_id, 1, **measured(1.0, 2.0))
     text = served.call("GET", f"/tasks/{task_id}/export/ome").body.decode()
     engine = yaml.safe_load(text)["spec"]["engine"]
@@ -189,8 +191,13 @@ def test_the_winner_of_model_services_is_exported_with_its_storage_and_without_t
     assert (engine["runner"]["volumeMounts"][0]["mountPath"], "secret-value" in text) == ("/raid", False)
     named = {"secretKeyRef": {"name": "llama-env", "key": "SECRET_KEY"}}
     assert engine["runner"]["env"] == [{"name": "SECRET_KEY", "valueFrom": named}]
-    command = served.call("GET", f"/tasks/{task_id}/serving").data["command"]
-    assert "--claim models/llama --mount-path /raid --env SECRET_KEY --param" in command
+    plan = served.call("GET", f"/tasks/{task_id}/serving").data
+    assert {name: plan["selection"][name] for name in selection} == selection
+    command = plan["command"]
+    assert command.endswith("--node required --prefer-node gpu-01")
+    assert (
+        "--claim models/llama --mount-path /raid --queue default --project default --env SECRET_KEY --param" in command
+    )
     assert "/of/the/tuner" not in command
 
 

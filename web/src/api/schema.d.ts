@@ -6142,6 +6142,7 @@ export interface components {
          *         gpus: the GPUs that it had.
          *         command: the shell command; of variables it has the names alone.
          *         service: the model service in a cluster; None for a server that was a job.
+         *         selection: how the node of the service was chosen.
          *         env_withheld: the variables of the server, if there are some, are not in the plan: the caller may not see them.
          */
         ServingPlan: {
@@ -6154,6 +6155,7 @@ export interface components {
             experiment_id: number;
             /** Gpus */
             gpus: number;
+            selection: components["schemas"]["NodeSelection"];
             service: components["schemas"]["ServiceWanted"] | null;
             /** Task Id */
             task_id: string;

@@ -63,7 +63,7 @@ class SelectionOptions(ClusterFlags):
 
 class DeployCommand(
     DeclaredCommand,
-    runs="corral.features.services.run_commands.deploy",
+    runs="corral.features.services.run_commands.service_commands.deploy",
     takes=SelectionOptions,
     examples=(
         "corral deploy chat --via ome --model llama-3-2-1b-instruct \\",
@@ -76,9 +76,9 @@ class DeployCommand(
     Waits until it is ready, and prints its address; fails as soon as its operator says that it cannot become ready.
 
     With --from, the service is as the best experiment of a task of the autotuner was, with the same parameters, GPUs,
-    model, storage and variables. The tasks of everybody will do, but those with variables only for their users and
-    administrators. If the experiments of the task were jobs and not services of a cluster, nothing is deployed: it
-    prints the command that serves the model as a job, and exits with 1.
+    model, storage and variables, and by default its choice of nodes. The tasks of everybody will do, but those with
+    variables only for their users and administrators. If the experiments of the task were jobs and not services of a
+    cluster, nothing is deployed: it prints the command that serves the model as a job, and exits with 1.
     """
 
     name: str | None = text(metavar="[NAME]", help="The service's name; with --from by default the task's.")
@@ -122,7 +122,7 @@ class DeployCommand(
 
 class DeploymentsCommand(
     DeclaredCommand,
-    runs="corral.features.services.run_commands.deployments",
+    runs="corral.features.services.run_commands.service_commands.deployments",
     takes=ClusterFlags,
     examples=("corral deployments --namespace serving",),
 ):
@@ -134,7 +134,7 @@ class DeploymentsCommand(
 
 class UndeployCommand(
     DeclaredCommand,
-    runs="corral.features.services.run_commands.undeploy",
+    runs="corral.features.services.run_commands.service_commands.undeploy",
     takes=ClusterFlags,
     examples=("corral undeploy chat --namespace serving",),
 ):

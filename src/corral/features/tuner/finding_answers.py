@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corral.features.services.selection import USUAL, NodeSelection
 from corral.features.services.service_wanted import ServiceWanted
 from corral.features.tuner.model.experiment import ExperimentStatus
 from corral.features.tuner.model.tuning_spec import DeploymentMode
@@ -141,6 +142,7 @@ class ServingPlan:
         gpus: the GPUs that it had.
         command: the shell command; of variables it has the names alone.
         service: the model service in a cluster; None for a server that was a job.
+        selection: how the node of the service was chosen.
         env_withheld: the variables of the server, if there are some, are not in the plan: the caller may not see them.
     """
 
@@ -150,6 +152,7 @@ class ServingPlan:
     gpus: int
     command: str
     service: ServiceWanted | None = None
+    selection: NodeSelection = USUAL
     env_withheld: bool = False
 
 

@@ -24,6 +24,7 @@ def serving_plan(detail: TaskDetail, one: ExperimentRow, site: TunerSettings) ->
         gpus=gpus.used,
         command=mode.serving_command(spec, engine, one.parameters, gpus),
         service=mode.service(spec, engine, one.parameters, gpus),
+        selection=spec.gpu_selection,
     )
 
 

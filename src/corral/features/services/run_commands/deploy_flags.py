@@ -9,6 +9,7 @@ from corral.client import Client
 from corral.core.model.errors import Conflict, Forbidden, Refused
 from corral.features.services.commands import DeployCommand
 from corral.features.services.parameters import parameters_from
+from corral.features.services.selection import NodeSelection
 from corral.features.services.service_wanted import MOUNT_PATH, ModelClaim, ServiceWanted
 
 _NEEDED = ("name", "via", "model", "runtime")
@@ -39,8 +40,8 @@ def service_of_flags(given: DeployCommand) -> tuple[str, ServiceWanted]:
     return via, wanted
 
 
-def service_of_task(given: DeployCommand) -> tuple[str, ServiceWanted]:
-    """Return the same for the best experiment of a task, or another one. The server must answer.
+def service_of_task(given: DeployCommand) -> tuple[str, ServiceWanted, NodeSelection]:
+    """Return the same for the best experiment of a task, or another one, and the choice of nodes of the task.
 
     Raises Refused for flags that contradict the task. Where nothing can be deployed, it prints the command that serves
     the model, and raises Conflict or Forbidden.
@@ -67,12 +68,13 @@ def service_of_task(given: DeployCommand) -> tuple[str, ServiceWanted]:
             " without them; give them with --env"
         )
     service = plan.service
-    return str(plan.deployment_mode), replace(
+    wanted = replace(
         service,
         name=given.name or service.name,
         queue=given.queue or service.queue,
         project=given.project or service.project,
     )
+    return str(plan.deployment_mode), wanted, plan.selection
 
 
 def _claim(given: DeployCommand) -> ModelClaim | None:

@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 def deploy(given: commands.DeployCommand) -> None:
     """Run `corral deploy`."""
     from corral.features.services.controllers import CONTROLLERS
-    from corral.features.services.deploy_flags import service_of_flags, service_of_task
+    from corral.features.services.run_commands.deploy_flags import service_of_flags, service_of_task
+    from corral.features.services.selection import USUAL
     from corral.features.services.service_kinds import kind_via
 
     selection = selection_given(given.flags)
-    via, wanted = service_of_flags(given) if given.from_task is None else service_of_task(given)
+    if given.from_task is None:
+        via, wanted = service_of_flags(given)
+    else:
+        via, wanted, of_task = service_of_task(given)
+        selection = of_task if selection == USUAL else selection
     kind = kind_via(via)
     cluster = _connected(given.flags, wanted.namespace)
     wanted = replace(wanted, namespace=cluster.namespace)
