@@ -13,7 +13,6 @@ from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import AlreadyExists, MissingRight, NoSuchObject, ObjectChanged
 from corral.engines.kubernetes.cluster.objects import mapping
 from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
-from corral.features.services.deployed_services import DeployedService, deployed_service
 from corral.features.services.hold_store import HoldStore
 from corral.features.services.holds import service_key
 from corral.features.services.manifests import (
@@ -32,7 +31,7 @@ from corral.features.services.selection_words import created_line, queued_block,
 from corral.features.services.service_env import MARK_ANNOTATION, check_env_secret, give_env
 from corral.features.services.service_kinds import KSERVE, OME, ServiceKind
 from corral.features.services.service_rules import preferences_of, service_request
-from corral.features.services.service_status import ServiceState, state_of
+from corral.features.services.service_status import DeployedService, ServiceState, deployed_service, state_of
 from corral.features.services.service_wanted import ServiceWanted
 from corral.features.services.watched_gpus import list_cluster, reading_sources
 

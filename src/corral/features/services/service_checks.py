@@ -6,8 +6,8 @@ from corral.core.model.units import count_of
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts
 from corral.engines.kubernetes.doctor import SHOWN, Examined, more_of
 from corral.features.services.controllers import CONTROLLERS
-from corral.features.services.deployed_services import DeployedService
 from corral.features.services.service_kinds import KINDS
+from corral.features.services.service_status import DeployedService
 from corral.formatting.check_result import OK, WARNING, CheckResult
 
 

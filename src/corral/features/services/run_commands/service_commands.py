@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from corral.client import Client
     from corral.engines.kubernetes.cluster.client import Cluster
     from corral.features.services.controllers import ServiceController
-    from corral.features.services.deployed_services import DeployedService
     from corral.features.services.selection import NodeSelection
+    from corral.features.services.service_status import DeployedService
 
 
 def deploy(given: commands.DeployCommand) -> None:
