@@ -5038,8 +5038,8 @@ export interface components {
          *         whole_nodes_last: whether a service that needs a part of a node goes to one in use rather than to a free one.
          *         count_hosts: whether the node must also have room for the CPUs, the memory and the pod.
          *         window_s: the seconds over which the use of a GPU is averaged, by Prometheus; 0 is its last reading.
-         *         prometheus_url: a Prometheus that scrapes dcgm-exporter; None is that of CORRAL_PROMETHEUS_URL, if it is set.
-         *         exec_nvidia_smi: whether nvidia-smi is run in pods whose GPUs have no other readings.
+         *         prometheus_url: a Prometheus that scrapes the exporter of the GPUs; None: by CORRAL_PROMETHEUS_URL.
+         *         exec_nvidia_smi: whether the driver's tool is run in pods whose GPUs have no other readings.
          */
         NodeSelection: {
             /** @default preferred */
