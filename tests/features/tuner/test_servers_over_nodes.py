@@ -56,7 +56,7 @@ def test_a_server_that_no_node_holds_is_a_gang_whose_members_meet(box: Box) -> N
     file.write_text(json.dumps({**TASK, "parameters": {"tp": [2, 4]}}))
     before = box.json("tasks", "--json")
     dry = box.ok("tune", str(file), "--dry-run").splitlines()
-    assert dry[0].endswith(" with 2 to 4 GPUs each on up to 2 nodes")
+    assert dry[0] == "at most 4 experiments with 2 to 4 GPUs each on up to 2 nodes"
     assert "experiments with up to 4 GPUs are gangs over up to 2 nodes, because no node has so many" in dry
     assert box.json("tasks", "--json") == before
     told = box.ok("tune", str(file), "--follow")

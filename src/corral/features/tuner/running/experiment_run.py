@@ -46,8 +46,8 @@ from corral.features.tuner.measuring.level_figures import (
 )
 from corral.features.tuner.measuring.noise import noise_of_gpus, with_neighbours
 from corral.features.tuner.model.tuning_spec import TuningSpec
+from corral.features.tuner.running.disturbances import UsualClocks, models_of, neighbours
 from corral.features.tuner.running.experiment_record import state_of, trial_of
-from corral.features.tuner.running.noisy_neighbours import UsualClocks, models_of, neighbours
 from corral.features.tuner.running.shared_search import SharedSearch
 from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.search.trial import FailedStep, LevelReading, LoadLevel, TrialFailure

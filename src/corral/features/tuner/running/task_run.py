@@ -19,9 +19,9 @@ from corral.features.tuner.deployments.deployment import NothingDeploys
 from corral.features.tuner.deployments.modes import mode_of
 from corral.features.tuner.engines.inference_engine import engine_on_site
 from corral.features.tuner.measuring.generators import choose_generator, with_tokenizer
+from corral.features.tuner.running.disturbances import UsualClocks
 from corral.features.tuner.running.experiment_record import trial_of
 from corral.features.tuner.running.experiment_run import ExperimentRun, RunningTask, StopSign
-from corral.features.tuner.running.noisy_neighbours import UsualClocks
 from corral.features.tuner.running.shared_search import SharedSearch
 from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.search.search import Search

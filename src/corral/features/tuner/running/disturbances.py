@@ -1,5 +1,6 @@
 """Looks for what ran on the GPUs and nodes of an experiment while it was measured, and for usual clocks."""
 
+import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
@@ -8,9 +9,11 @@ from typing import Any
 from corral.client import Client
 from corral.core.model.answers.devices import DeviceRow
 from corral.core.model.answers.jobs import JobRow
-from corral.core.model.errors import NotFound, Refused
+from corral.core.model.errors import CorralError
 from corral.features.history.recording.series import LEAST_USED_PCT
 from corral.features.tuner.answers import ExperimentRow
+
+log = logging.getLogger("corral.tuner")
 
 NEWEST = 500
 """The number of jobs, started last, among which neighbours that have ended are looked for."""
@@ -23,17 +26,23 @@ _RANGE = "7d"
 def neighbours(client: Client, row: ExperimentRow, window: tuple[float, float]) -> dict[str, list[str]] | None:
     """Return the neighbours of an experiment in a window (Unix seconds), on the same GPU and on the same node.
 
-    Processes outside Corral are those at the end of the window. None if the experiment is no job.
+    Processes outside Corral are those at the end of the window. None if the experiment is no job, or if the server does
+    not tell.
     """
     own = frozenset((row.gpu_info or {}).get("device_ids", ()))
     if row.job_id is None or not own:
         return None
-    devices = client.devices.list()
+    try:
+        devices, jobs = client.devices.list(), _jobs_in(client, window)
+    except CorralError as error:
+        # The measurement counts all the same.
+        log.warning("experiment %d: its neighbours are not known: %s", row.experiment_id, error)
+        return None
     places = {device.uuid: device.node for device in devices}
     nodes = {places[uuid] for uuid in own if uuid in places}
     same_gpu = [name for device in devices if device.uuid in own for name in _strangers(device)]
     same_node = []
-    for job in _jobs_in(client, window):
+    for job in jobs:
         if job.id == row.job_id:
             continue
         if own & set(job.devices):
@@ -92,7 +101,8 @@ class UsualClocks:
         for device in [one for one in self._devices if one.name == model][:_READ_DEVICES]:
             try:
                 found = client.devices.history(device.uuid, _RANGE, series=("sm_clock_mhz", "utilization_pct"))
-            except (NotFound, Refused):
+            except CorralError:
+                # It has no history, or that cannot be read now.
                 continue
             busy = {one.t for one in found.series.get("utilization_pct", ()) if one.mean >= LEAST_USED_PCT}
             read = [one for one in found.series.get("sm_clock_mhz", ()) if one.t in busy]
