@@ -80,7 +80,7 @@ def container_of(via: str, service: dict[str, Any]) -> dict[str, Any]:
 def parts_of(via: str, service: dict[str, Any]) -> dict[str, Any]:
     """What is asked for, without what differs between two services: their names, marks, Secrets and nodes."""
     spec, noted = deepcopy(service["spec"]), service["metadata"]["annotations"]
-    spec["engine" if via == "ome" else "predictor"].pop("affinity")
+    spec["engine" if via == "ome" else "predictor"].pop("affinity", None)
     container = container_of(via, {"spec": spec})
     container["env"] = [entry["name"] for entry in container["env"]]
     return {**spec, "noted": {key: noted[key] for key in noted if key.startswith(("ome.io/", "corral.dev/gpus"))}}
