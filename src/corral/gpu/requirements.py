@@ -1,4 +1,4 @@
-"""The seed formula for the GPUs of a tuning task, and the MB on each. Arithmetic only.
+"""The formula of another autotuner for the GPUs of a task, and the MB on each. Arithmetic only.
 
 It is for programs that were written for it. It decides nothing here: Corral itself counts GPUs as each engine does
 (`core.model.serving.parallelism.world_size`), and estimates memory by the model (`core.preflight.model_need`).
