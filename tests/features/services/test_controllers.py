@@ -190,8 +190,23 @@ def test_where_no_node_has_enough_kubernetes_decides_or_the_calmest_is_pinned(si
     assert "affinity" not in site.cluster.get(OME.services, "left", site.namespace)["spec"]["engine"]
     with pytest.raises(Conflict, match="no node can be required for right: it needs 2 idle"):
         ome(site).deploy(wanted(site, "right", tp_size=2), NodeSelection(affinity=NodeAffinity.REQUIRED))
+    assert "Nothing is deployed: the choice of a node is required" in site.text()
     ome(site).deploy(wanted(site, "pinned", tp_size=2), NodeSelection(fallback=Fallback.PIN))
     assert f"✓ Selected node: {node}" in site.text()
+
+
+def test_gpus_that_only_the_runtime_names_are_looked_for(site: Site) -> None:
+    few, many = site.node("few", gpus=2), site.node("many", gpus=4)
+    site.ready_on(few, many)
+    limits = {"resources": {"limits": {"nvidia.com/gpu": 4}}}
+    change = {"spec": {"engineConfig": {"runner": {"name": "ome-container", **limits}}}}
+    site.cluster.patch(OME.runtimes[0], site.runtime, change)
+    name = ome(site).deploy_inference_service("task", 1, site.namespace, site.model, site.runtime, {})
+    made = site.cluster.get(OME.services, name, site.namespace)
+    noted = made["metadata"]["annotations"]
+    assert (noted["corral.dev/gpus"], noted["corral.dev/node"]) == ("4", many)
+    assert "Looking for node with 4 idle GPU(s)" in site.text()
+    assert "resources" not in made["spec"]["engine"].get("runner", {})
 
 
 def test_a_model_that_is_nowhere_yet_is_deployed_without_a_node(site: Site) -> None:
@@ -361,8 +376,10 @@ def test_only_what_corral_deployed_is_removed(site: Site) -> None:
     site.cluster.create(OME.services, {"metadata": {"name": "theirs"}, "spec": spec}, site.namespace)
     with pytest.raises(Refused, match=r"was not deployed by Corral.*kubectl"):
         ome(site).delete_inference_service("theirs", site.namespace)
-    with pytest.raises(NotFound):
-        ome(site).delete_inference_service("nothing", site.namespace)
+    gone = f"there is no service nothing of OME in namespace {site.namespace}; `corral deployments -A` lists all"
+    for ask in (ome(site).delete_inference_service, ome(site).state):
+        with pytest.raises(NotFound, match=f"^{gone}$"):
+            ask("nothing", site.namespace)
 
 
 def test_missing_rights_are_named_and_limit_no_more_than_they_must(

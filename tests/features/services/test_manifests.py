@@ -59,6 +59,16 @@ def test_ome_gets_the_model_the_runtime_and_the_runtimes_own_arguments_with_thos
 def test_without_parameters_and_node_the_runtime_stays_as_it_is() -> None:
     made = ome_service(wanted(), OME_RUNTIME)
     assert made["spec"]["engine"] == {"minReplicas": 1, "maxReplicas": 1}
+    assert made["metadata"]["annotations"] == {"corral.dev/gpus": "4"}
+
+
+def test_gpus_of_the_runtime_count_for_kserve_too_unless_the_service_names_some() -> None:
+    limits = {"resources": {"limits": {"nvidia.com/gpu": "4"}}}
+    runtime = {"spec": {**KSERVE_RUNTIME["spec"], "containers": [{"name": "kserve-container", **limits}]}}
+    made = kserve_service(wanted(), runtime)
+    assert made["metadata"]["annotations"]["corral.dev/gpus"] == "4"
+    assert "resources" not in made["spec"]["predictor"]["model"]
+    assert kserve_service(wanted(tp_size=2), runtime)["metadata"]["annotations"]["corral.dev/gpus"] == "2"
 
 
 def test_kserve_gets_the_runtimes_model_format_and_only_what_is_added() -> None:
@@ -168,4 +178,6 @@ def test_a_runtime_without_workers_has_one_pod_and_one_with_them_names_its_gpus_
     assert service_shape(4, {}) == ServiceShape(4)
     assert service_shape(None, {}) == ServiceShape(1)
     own = {"runner": {"resources": {"limits": {"nvidia.com/gpu": 8}}}}
+    assert service_shape(None, own) == ServiceShape(8)
+    assert service_shape(2, own) == ServiceShape(2)
     assert service_shape(None, {"worker": {"size": 3, **own}}) == ServiceShape(8, 4)

@@ -27,4 +27,11 @@ Selected node 'host-10-97-65-155' for deployment:
 
 def test_a_block_without_a_node_says_why() -> None:
     assert "No node selected: all are busy" in selection_block(2, None, "all are busy")
+    assert "Kubernetes decides where it runs" in selection_block(2, None, "all are busy")
     assert created_line("a", "b", None) == "Created InferenceService 'a' in namespace 'b'"
+
+
+def test_without_a_node_that_is_required_the_block_says_that_nothing_is_deployed() -> None:
+    block = selection_block(2, None, "all are busy", required=True)
+    assert "Nothing is deployed" in block
+    assert "Kubernetes decides" not in block

@@ -98,7 +98,7 @@ class DeployCommand(
     gpus: int | None = whole(
         "--gpus",
         metavar="N",
-        help="Number of GPUs.  [default: by --param, else the runtime's]",
+        help="Number of GPUs.  [default: by --param, else the runtime's, else 1]",
         least=1,
         most=1024,
     )

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 from corral.client import Client
-from corral.core.model.errors import BackendFailed, Conflict, CorralError, Refused
-from corral.engines.kubernetes.cluster.client import Cluster, Selection
+from corral.core.model.errors import BackendFailed, Conflict, CorralError, NotFound, Refused
+from corral.engines.kubernetes.cluster.client import Cluster, Json, Selection
 from corral.engines.kubernetes.cluster.errors import AlreadyExists, MissingRight, NoSuchObject, ObjectChanged
 from corral.engines.kubernetes.cluster.objects import mapping
 from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
@@ -48,6 +48,14 @@ class DeploymentFailed(BackendFailed):
 
 class DeploymentNotReady(BackendFailed):
     """A service was not ready in time. It stays deployed, and may become ready."""
+
+
+def no_service(name: str, namespace: str, operator: str = "") -> NotFound:
+    """Return the error of a service that is not there, or not one of this operator."""
+    of = f" of {operator}" if operator else ""
+    return NotFound(
+        f"there is no service {name}{of} in namespace {namespace}; `corral deployments -A` lists all", field="name"
+    )
 
 
 class ServiceController:
@@ -173,7 +181,7 @@ class ServiceController:
         NotFound.
         """
         try:
-            return state_of(self._cluster.get(self.kind.services, name, namespace))
+            return state_of(self._found(name, namespace))
         except BackendFailed as error:
             return ServiceState("loading", str(error))
 
@@ -204,7 +212,7 @@ class ServiceController:
         """Remove a service that Corral deployed, and its hold. Raises NotFound; Refused for a service that others
         deployed.
         """
-        found = self._cluster.get(self.kind.services, name, namespace)
+        found = self._found(name, namespace)
         metadata = mapping(found.get("metadata"))
         if not MANAGED_BY.items() <= mapping(metadata.get("labels")).items():
             raise Refused(
@@ -214,6 +222,13 @@ class ServiceController:
             )
         self._cluster.delete(self.kind.services, name, namespace, uid=str(metadata.get("uid")))
         self._release(service_key(self.kind.via, namespace, name))
+
+    def _found(self, name: str, namespace: str) -> Json:
+        """Return the service. Raises NotFound with what to do."""
+        try:
+            return self._cluster.get(self.kind.services, name, namespace)
+        except NoSuchObject:
+            raise no_service(name, namespace, self.kind.title) from None
 
     @contextmanager
     def _released_if_refused(self, service: str, *, holds: bool) -> Iterator[None]:
@@ -296,8 +311,9 @@ class ServiceController:
             choice = choose_node(seen, self._holds, node, hold=hold)
         except (MissingRight, Refused) as error:
             choice = NodeChoice(None, why_none=str(error))
-        self._say(selection_block(shape.gpus, choice.summary, choice.why_none, choice.beside))
-        if choice.summary is None and selection.affinity is NodeAffinity.REQUIRED:
+        required = selection.affinity is NodeAffinity.REQUIRED
+        self._say(selection_block(shape.gpus, choice.summary, choice.why_none, choice.beside, required=required))
+        if choice.summary is None and required:
             raise Conflict(f"no node can be required for {wanted.name}: {choice.why_none}")
         return choice
 

@@ -123,7 +123,7 @@ def ome_service(
         "runtime": {"name": wanted.runtime_name, "kind": "ClusterServingRuntime", "apiGroup": OME_GROUP},
         "engine": engine,
     }
-    return _service(OME_GROUP, _meta(wanted, placing.wish), spec)
+    return _service(OME_GROUP, _meta(wanted, placing.wish, shape), spec)
 
 
 def _ome_pod(wanted: ServiceWanted, rules: Rules, placing: PodPlacing, shape: ServiceShape) -> dict[str, Any]:
@@ -156,14 +156,16 @@ def kserve_service(
         model["storageUri"] = f"pvc://{wanted.claim.name}/{wanted.claim.sub_path}".rstrip("/")
     elif "://" in wanted.model_name:
         model["storageUri"] = wanted.model_name
-    model |= _container(wanted, service_shape(wanted.asked_gpus, {}))
+    rules = kserve_rules(runtime)
+    shape = service_shape(wanted.asked_gpus, rules)
+    model |= _container(wanted, shape)
     if any("{{" in argument for argument in model.get("args", ())):
         raise Refused("KServe reads '{{' in arguments as a template of its own; leave it out", field="parameters")
-    placed = placing.fields(kserve_rules(runtime))
+    placed = placing.fields(rules)
     predictor: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1, "model": model, **placed}
     if placing.annotations:
         predictor["annotations"] = dict(placing.annotations)
-    metadata = _meta(wanted, placing.wish)
+    metadata = _meta(wanted, placing.wish, shape)
     if placed:
         metadata["annotations"]["serving.kserve.io/deploymentMode"] = "Standard"
     return _service(KSERVE_GROUP, metadata, {"predictor": predictor})
@@ -180,14 +182,14 @@ def kserve_rules(runtime: Mapping[str, Any]) -> Rules:
 
 
 def service_shape(asked_gpus: int | None, rules: Rules) -> ServiceShape:
-    """Return the pods of a service with so many GPUs in all; None are those that its runtime's `rules` name.
+    """Return the pods of a service with so many GPUs in all; None are those that its runtime's `rules` name, else 1.
 
     A runtime with a worker has a leader and as many workers as it says. Raises Refused for GPUs that these pods cannot
     share evenly.
     """
     worker = rules.get("worker")
     if not isinstance(worker, Mapping):
-        return ServiceShape(asked_gpus or 1)
+        return ServiceShape(asked_gpus or runtime_gpus(rules) or 1)
     size = worker.get("size", 1)
     if type(size) is not int or not 1 <= size < MOST_PODS:
         raise Refused(f"the runtime names {size!r:.40} workers: 1 to {MOST_PODS - 1} can be placed", field="runtime")
@@ -230,8 +232,8 @@ def _container(wanted: ServiceWanted, shape: ServiceShape) -> dict[str, Any]:
     return container
 
 
-def _meta(wanted: ServiceWanted, wish: NodeWish | None) -> dict[str, Any]:
-    annotations = {**wanted.annotations, GPUS_ANNOTATION: str(wanted.asked_gpus or 1)}
+def _meta(wanted: ServiceWanted, wish: NodeWish | None, shape: ServiceShape) -> dict[str, Any]:
+    annotations = {**wanted.annotations, GPUS_ANNOTATION: str(shape.gpus * shape.pods)}
     if wanted.claim is not None:
         annotations |= wanted.claim.annotations
     if wish is not None:

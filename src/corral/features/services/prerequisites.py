@@ -10,7 +10,6 @@ from corral.engines.kubernetes.cluster.errors import MissingRight, NoSuchObject
 from corral.engines.kubernetes.cluster.objects import mapping
 from corral.engines.kubernetes.cluster.resource import NAMESPACES, ResourceType
 from corral.engines.kubernetes.inventory.pod_rules import Rules
-from corral.features.services.manifests import runtime_gpus
 from corral.features.services.service_kinds import ServiceKind
 from corral.features.services.service_wanted import ServiceWanted
 
@@ -38,12 +37,6 @@ def find_prerequisites(cluster: Cluster, kind: ServiceKind, wanted: ServiceWante
     remarks = []
     runtime = _runtime(cluster, kind, wanted)
     rules = kind.rules(runtime)
-    own, gpus = runtime_gpus(rules), wanted.asked_gpus
-    if gpus is None and own is not None and own > 1:
-        remarks.append(
-            f"the runtime {wanted.runtime_name} asks for {own} GPUs itself; with --gpus {own} a node with as"
-            " many idle ones is looked for"
-        )
     ready_nodes = None
     if kind.models is not None:
         try:

@@ -9,12 +9,23 @@ END = "=" * len(TITLE)
 
 
 def selection_block(
-    required_gpus: int, chosen: NodeGpuSummary | None, why_none: str = "", beside: Sequence[str] = ()
+    required_gpus: int,
+    chosen: NodeGpuSummary | None,
+    why_none: str = "",
+    beside: Sequence[str] = (),
+    *,
+    required: bool = False,
 ) -> str:
-    """Return the printed block about a choice; without a choice it says why. `beside` are the nodes of further pods."""
+    """Return the printed block about a choice; without a choice it says why, and what follows.
+
+    `beside` are the nodes of further pods. Without a node that is `required`, nothing is deployed.
+    """
     lines = [TITLE, f"Looking for node with {required_gpus} idle GPU(s)..."]
     if chosen is None:
-        lines += [f"No node selected: {why_none}", "Kubernetes decides where it runs"]
+        follows = (
+            "Nothing is deployed: the choice of a node is required" if required else "Kubernetes decides where it runs"
+        )
+        lines += [f"No node selected: {why_none}", follows]
     else:
         lines += [
             f"Selected node '{chosen.node_name}' for deployment:",

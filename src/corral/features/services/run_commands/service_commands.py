@@ -68,16 +68,15 @@ def deployments(given: commands.DeploymentsCommand) -> None:
 
 def undeploy(given: commands.UndeployCommand) -> None:
     """Run `corral undeploy`."""
+    from corral.features.services.controllers import no_service
+
     cluster = _connected(given.flags)
     found = [one for one in _controllers(cluster, given.via) if one.has(given.name, cluster.namespace)]
     if len(found) > 1:
         raise Refused(f"{given.name} is a service of OME and of KServe; say which with --via", field="via")
     if not found:
         _require_namespace(cluster)
-        raise NotFound(
-            f"there is no service {given.name} in namespace {cluster.namespace}; `corral deployments -A` lists all",
-            field="name",
-        )
+        raise no_service(given.name, cluster.namespace)
     found[0].delete_inference_service(given.name, cluster.namespace)
     write_lines(f"Removed InferenceService '{given.name}' in namespace '{cluster.namespace}'")
 
