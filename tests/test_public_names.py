@@ -27,8 +27,8 @@ OFFERED: dict[str, tuple[str, ...]] = {
     ),
     "corral.plugins": ("OrderContext", "Rank"),
     "corral.kubernetes": (
-        *("KServeController", "OMEController", "ReadingSources", "find_best_node_for_deployment"),
-        *("get_cluster_gpu_status", "get_node_gpu_summaries", "select_best_node"),
+        *("Cluster", "KServeController", "OMEController", "ReadingSources", "WatchedGpus"),
+        *("find_best_node_for_deployment", "get_cluster_gpu_status", "get_node_gpu_summaries", "select_best_node"),
     ),
 }
 """All that these packages offer."""

@@ -15,6 +15,7 @@ from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.errors import MissingRight
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
+from corral.features.services import gpu_discovery
 from corral.features.services.gpu_discovery import (
     find_best_node_for_deployment,
     get_cluster_gpu_status,
@@ -75,6 +76,10 @@ def test_the_best_node_is_one_that_has_enough(cluster: Cluster, namespace: str, 
     for option in ({"affinity": "required"}, {"count_hosts": True}, {"fallback": "guess"}, {"fallbak": "pin"}):
         with pytest.raises(Refused, match=next(iter(option))):
             find_best_node_for_deployment(33, watched=watched, **option)
+    for ask in (get_cluster_gpu_status, get_node_gpu_summaries):
+        for option in ({"fallback": "pin"}, {"prometheus_url": "http://p:9090"}, {"exec_nvidia_sm": True}):
+            with pytest.raises(Refused, match=next(iter(option))):
+                ask(watched=watched, **option)
     with pytest.raises(Refused, match="0 GPUs cannot be looked for"):
         find_best_node_for_deployment(0, watched=watched)
     cluster.delete(NODES, name)
@@ -110,6 +115,25 @@ def test_who_may_not_list_nodes_is_told_so(control_plane: ControlPlane, tmp_path
     with WatchedGpus(nobody) as watched, pytest.raises(MissingRight, match="may not list"):
         get_node_gpu_summaries(watched=watched)
     nobody.close()
+
+
+def test_the_source_of_readings_may_be_named_by_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[ReadingSources] = []
+
+    class Watching:
+        def __init__(self, cluster: Cluster, sources: ReadingSources, *, hosts: bool) -> None:
+            asked.append(sources)
+
+        def ask(self, question: object) -> list[Any]:
+            return []
+
+    monkeypatch.setattr(gpu_discovery, "WatchedGpus", Watching)
+    monkeypatch.setattr(gpu_discovery, "_usual", {})
+    monkeypatch.setattr(Cluster, "connect", lambda: None)
+    for ask in (get_cluster_gpu_status, get_node_gpu_summaries):
+        ask(prometheus_url="http://p:9090", exec_nvidia_smi=True)
+        ask(window_s=60)
+    assert asked == [ReadingSources("http://p:9090", exec_nvidia_smi=True), ReadingSources(window_s=60)]
 
 
 def test_the_public_names_are_loaded_on_first_use() -> None:

@@ -1,10 +1,12 @@
 """Functions for scripts: the GPUs of a cluster, and the node with the most idle GPUs.
 
 They follow the cluster of the usual kubeconfig by watches, which the first call begins. They read a Prometheus if
-`CORRAL_PROMETHEUS_URL` names one. Pass `watched` for another cluster, or to be able to stop the watches.
+`prometheus_url` or `CORRAL_PROMETHEUS_URL` names one. Pass `watched`, a `corral.kubernetes.WatchedGpus`, for another
+cluster, or to be able to stop the watches.
 """
 
 import threading
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from corral.core.model.errors import Refused
@@ -30,12 +32,18 @@ _usual: dict[tuple[ReadingSources, bool], WatchedGpus] = {}
 
 
 _OF_WATCHES = ("count_hosts", "window_s", "prometheus_url", "exec_nvidia_smi")
+_OF_READINGS = ("window_s", "prometheus_url", "exec_nvidia_smi")
+"""The options of a selection that say where readings come from. Without a deployment the others mean nothing."""
+
 _TAKES = {"affinity": "a deployment", **dict.fromkeys(_OF_WATCHES, "the WatchedGpus")}
 
 
-def get_cluster_gpu_status(*, watched: WatchedGpus | None = None) -> list[GpuStatus]:
-    """Every GPU of the cluster, by node and index."""
-    return (watched or _of_usual_cluster()).ask(_statuses)
+def get_cluster_gpu_status(*, watched: WatchedGpus | None = None, **options: Any) -> list[GpuStatus]:
+    """Every GPU of the cluster, by node and index.
+
+    `options` say where readings come from: `prometheus_url`, `window_s` and `exec_nvidia_smi` of `NodeSelection`.
+    """
+    return _watches(watched, options).ask(_statuses)
 
 
 def get_node_gpu_summaries(
@@ -43,10 +51,14 @@ def get_node_gpu_summaries(
     utilization_threshold: float = UTILIZATION_THRESHOLD,
     memory_threshold: float = MEMORY_THRESHOLD,
     watched: WatchedGpus | None = None,
+    **options: Any,
 ) -> dict[str, NodeGpuSummary]:
-    """The figures of each node with GPUs, by its name. Thresholds are in percent."""
+    """The figures of each node with GPUs, by its name. Thresholds are in percent.
+
+    `options` are those of `get_cluster_gpu_status`.
+    """
     rule = IdleFirst(utilization_threshold, memory_threshold)
-    found = (watched or _of_usual_cluster()).ask(lambda seen: summaries(seen.view, seen.view.draft(), rule))
+    found = _watches(watched, options).ask(lambda seen: summaries(seen.view, seen.view.draft(), rule))
     return {one.node_name: one for one in found}
 
 
@@ -68,9 +80,7 @@ def find_best_node_for_deployment(
     thresholds = {"utilization_threshold": utilization_threshold, "memory_threshold": memory_threshold}
     selection = selection_of({**thresholds, **options})
     request = service_request(ServiceShape(required_gpus), {}, selection)
-    for name in ("affinity", *(_OF_WATCHES if watched is not None else ())):
-        if getattr(selection, name) != getattr(USUAL, name):
-            raise Refused(f"{name} has no meaning here; leave it out, or give it to {_TAKES[name]}", field=name)
+    _refuse(selection, ("affinity", *(_OF_WATCHES if watched is not None else ())))
     found = (watched or _of_usual_cluster(selection)).ask(
         lambda seen: best_nodes(seen, seen.view.draft(), request, selection.fallback)
     )
@@ -85,7 +95,25 @@ def _statuses(seen: ClusterSeen) -> list[GpuStatus]:
     return gpu_statuses(seen.view.seen.values())
 
 
-def _of_usual_cluster(selection: NodeSelection = USUAL) -> WatchedGpus:
+def _watches(watched: WatchedGpus | None, options: Mapping[str, Any]) -> WatchedGpus:
+    """Return the watches of a question about all nodes. Raises Refused for options that mean nothing there."""
+    selection = selection_of(options)
+    for name in options:
+        if name not in _OF_READINGS:
+            raise Refused(f"{name} has no meaning here; leave it out, or give it to a deployment", field=name)
+    if watched is None:
+        return _of_usual_cluster(selection)
+    _refuse(selection, _OF_READINGS)
+    return watched
+
+
+def _refuse(selection: NodeSelection, names: Iterable[str]) -> None:
+    for name in names:
+        if getattr(selection, name) != getattr(USUAL, name):
+            raise Refused(f"{name} has no meaning here; leave it out, or give it to {_TAKES[name]}", field=name)
+
+
+def _of_usual_cluster(selection: NodeSelection) -> WatchedGpus:
     """Return the watches that know what a selection asks for: one for all calls of a script that ask for the same."""
     key = reading_sources(selection), selection.count_hosts
     with _starting:
