@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from corral.core.model.errors import Refused
 from corral.core.ports.monitoring import MonitoredDevice
 from corral.features.tuner.measuring import gpus_here
 from corral.features.tuner.measuring.benchmark import run_benchmark_job
@@ -55,12 +56,18 @@ def test_each_level_has_the_readings_of_its_own_window_and_the_whole_has_all(stu
 
 
 @pytest.mark.usefixtures("alone", "stubbed_nvml")
-@pytest.mark.parametrize("indices", [None, [], [99]])
+@pytest.mark.parametrize("indices", [None, []])
 def test_gpus_that_are_not_known_are_none(indices: list[int] | None) -> None:
     with stand_in() as url:
         metrics = run_benchmark_job(url, {**SPEC, "num_concurrency": [1]}, indices)
     assert metrics["gpu_monitoring"] is None
     assert "energy_j" not in metrics
+
+
+@pytest.mark.usefixtures("alone", "stubbed_nvml")
+def test_an_index_that_no_gpu_here_has_is_refused_with_those_that_there_are() -> None:
+    with stand_in() as url, pytest.raises(Refused, match="no GPU 77, 99; its GPUs are 0, 1, 2, 3, 4, 5, 6, 7"):
+        run_benchmark_job(url, SPEC, [99, 1, 77])
 
 
 def test_a_server_that_records_its_gpus_tells_of_the_window(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:

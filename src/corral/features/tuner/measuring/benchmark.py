@@ -26,7 +26,7 @@ def run_benchmark_job(
     `gpu_indices` are the server's GPUs, for throughput by GPU. If the server is on this host, they are read while it is
     measured: `gpu_monitoring` has their readings during all levels; None if they are not known. `on_level` is called at
     the start of each level. Returns the metrics of an experiment, in seconds and tokens. Raises Refused for an invalid
-    benchmark, or if no request was answered, and GeneratorFailed.
+    benchmark, for an index that no GPU of this host has, or if no request was answered, and GeneratorFailed.
     """
     spec = from_plain(BenchmarkSpec, dict(benchmark_spec), field="benchmark")
     spec = with_tokenizer(spec, spec.model_name)

@@ -3,7 +3,7 @@
 import ipaddress
 import logging
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -29,7 +29,7 @@ def watched_gpus(endpoint_url: str, gpu_indices: Sequence[int] | None) -> Iterat
     """Watch the GPUs of this host with these indices, if the server at `endpoint_url` is on this host.
 
     A Corral server on this host has recorded them; otherwise the driver is read each second. The GPUs of a server
-    elsewhere are not known: its indices mean other GPUs.
+    elsewhere are not known: its indices mean other GPUs. Raises Refused for an index that no GPU of this host has.
     """
     if not gpu_indices or not is_here(endpoint_url):
         yield _unknown
@@ -41,15 +41,29 @@ def watched_gpus(endpoint_url: str, gpu_indices: Sequence[int] | None) -> Iterat
         log.warning("the GPUs are not watched: %s", refused)
         yield _unknown
         return
+    here = sight.look() if recorded is None else recorded
+    if here is None:
+        yield _unknown
+        return
+    _require(wanted, {gpu.index for gpu in here})
     if recorded is not None:
         with Client() as client:
             gpus = [gpu for gpu in recorded if gpu.index in wanted]
             yield lambda began_at, ended_at: _recorded(client, gpus, began_at, ended_at)
-    elif sight.look() is None:
-        yield _unknown
     else:
         with closing(GpuSampler(lambda: _readings(sight, wanted), EVERY_S)) as sampler:
             yield lambda *window: windows_of(sampler.readings(*window), window)
+
+
+def _require(wanted: Set[int], here: Set[int]) -> None:
+    if missing := wanted - here:
+        raise Refused(
+            f"gpu_indices: this host has no GPU {_listed(missing)}; its GPUs are {_listed(here)}", field="gpu_indices"
+        )
+
+
+def _listed(indices: Set[int]) -> str:
+    return ", ".join(map(str, sorted(indices)))
 
 
 def is_here(url: str) -> bool:
