@@ -39,11 +39,14 @@ def test_more_than_there_are_is_said_to_be_hopeless(stub: NvmlStub) -> None:
     assert "this machine has 8, the most you can ask for" in check_gpu_availability(9)[1]
 
 
-def test_no_gpus_are_always_available(stub: NvmlStub) -> None:
-    assert check_gpu_availability(0)[0]
+@pytest.mark.usefixtures("no_driver", "assuming_site")
+def test_no_gpus_are_refused_whether_or_not_there_are_some() -> None:
+    for look in (check_gpu_availability, wait_for_gpu_availability, select_gpus_for_task):
+        with pytest.raises(Refused, match="0 GPUs cannot be looked for; 1 or more can"):
+            look(0)
 
 
-@pytest.mark.parametrize("count", [-1, 1.5, True, "2"])
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "2"])
 def test_a_count_that_is_none_is_refused(count: object) -> None:
     with pytest.raises(Refused, match="required_gpus"):
         check_gpu_availability(count)  # type: ignore[arg-type]

@@ -121,8 +121,9 @@ def _blind(required_gpus: int) -> tuple[bool, str]:
 def _checked(required_gpus: int, min_memory_mb: int | None) -> tuple[int, int | None]:
     """Both as plain numbers. Raises Refused."""
     count = whole(required_gpus, "required_gpus")
-    if count < 0:
+    if count < 1:
         raise Refused(
-            f"required_gpus: {count} is not a number of GPUs; write one such as 1, or 0", field="required_gpus"
+            f"required_gpus: {count} GPUs cannot be looked for; 1 or more can, and a task without GPUs need not look",
+            field="required_gpus",
         )
     return count, optional(whole, min_memory_mb, "min_memory_mb", "8000")
