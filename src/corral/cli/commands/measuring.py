@@ -52,13 +52,14 @@ class EstimateCommand(
 ):
     """Estimate the GPU memory that a language model needs, and which GPUs here have enough.
 
-    The estimate is computed from the model's config.json if there is one, else from the size in its name (70B), else
-    for a small model. The last line of the output names the source.
+    The estimate is computed from the model's config.json if there is one, else by its name: the published size of a
+    known model, else the size in the name (70B). A name that tells no size is refused. The last line of the output
+    names the source.
     """
 
     model: str = text(
         metavar="MODEL",
-        help="A model directory, the name of a cached model, or any name with a size in it.",
+        help="A model directory, the name of a cached or known model, or any name with a size in it.",
         required=True,
     )
     tp: int = whole("--tp", metavar="N", help="Tensor parallel size.", default=1, least=1)
@@ -66,7 +67,9 @@ class EstimateCommand(
     dtype: str | None = text("--dtype", metavar="NAME", help="Precision: bf16, half, fp8.")
     kv_dtype: str | None = text("--kv-dtype", metavar="NAME", help="Precision of the key-value cache.")
     context: str | None = text(
-        "--context", metavar="TOKENS", help="Context length: 8192, 32k.  [default: the model's maximum]"
+        "--context",
+        metavar="TOKENS",
+        help="Context length: 8192, 32k.  [default: the model's maximum; 4096 if its name alone does not tell it]",
     )
     batch: int = whole("--batch", metavar="N", help="Sequences at a time.", default=1, least=1)
     json: bool = flag("--json", help="Print JSON.")
