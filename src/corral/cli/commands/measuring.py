@@ -69,7 +69,7 @@ class EstimateCommand(
     context: str | None = text(
         "--context",
         metavar="TOKENS",
-        help="Context length: 8192, 32k.  [default: the model's maximum; 4096 if its name alone does not tell it]",
+        help="Context length: 8192, 32k.  [default: the model's maximum; 4096 where config or known name has none]",
     )
     batch: int = whole("--batch", metavar="N", help="Sequences at a time.", default=1, least=1)
     json: bool = flag("--json", help="Print JSON.")
