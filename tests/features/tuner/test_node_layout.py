@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +10,7 @@ from corral.core.model.answers.devices import DeviceRow
 from corral.core.model.answers.site import NodeRow
 from corral.core.model.jobs.job import Request
 from corral.core.preflight.model_need import ModelNeed
-from corral.features.tuner.deployments.deployment import WantedGpus
+from corral.features.tuner.deployments.deployment import ExperimentFailed, WantedGpus
 from corral.features.tuner.deployments.node_layout import NodeLayout, gpu_counts, node_layout
 from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.tasks.asked_gpus import AskedGpus
@@ -27,8 +28,11 @@ def may(members: int) -> str | None:
 @given(SITES, st.integers(1, 48))
 def test_a_layout_has_the_fewest_equal_members_that_the_nodes_hold(site: dict[str, dict[str, int]], count: int) -> None:
     found = node_layout(count, site, may)
-    if max((sum(models.values()) for models in site.values()), default=0) >= count:
-        assert found == NodeLayout(1, count)
+    if max((number for models in site.values() for number in models.values()), default=0) >= count:
+        mixed = count > 1 and any(len(models) > 1 and sum(models.values()) >= count for models in site.values())
+        assert isinstance(found, NodeLayout)
+        assert (found.members, found.gpus, found.model is not None) == (1, count, mixed)
+        assert not mixed or any(models.get(found.model or "", 0) >= count for models in site.values())
         return
 
     def fits(members: int, model: str) -> bool:
@@ -103,3 +107,31 @@ def test_without_a_gang_the_request_stays_and_the_reason_is_kept() -> None:
     wanted = asked_of(task_gpus(("a", "H100", 1)), 4)
     assert (wanted.request.devices, wanted.request.gang_size) == (4, 1)
     assert wanted.not_over_nodes.startswith("no equal parts of 4")
+
+
+MIXED = (("a", "A100", 2), ("a", "L4", 2))
+
+
+def test_a_server_on_a_node_with_several_models_asks_for_the_one_with_the_most_gpus() -> None:
+    gpus = task_gpus(*MIXED, ("b", "L4", 1))
+    assert asked_of(gpus, 2).request.models == ("L4",)
+    assert asked_of(gpus, 1).request.models == ()
+    assert asked_of(task_gpus(*MIXED, exclusive=True), 1).request.models == ("A100",)
+
+
+def test_a_server_that_only_two_models_together_would_hold_fails_and_says_what_there_is() -> None:
+    with pytest.raises(ExperimentFailed, match=r"it needs 4 GPUs of one model: .*1 node with 2 A100 and 2 L4"):
+        asked_of(task_gpus(*MIXED), 4)
+
+
+def test_where_no_node_mixes_models_any_of_them_will_do() -> None:
+    assert asked_of(task_gpus(("a", "A100", 2), ("b", "L4", 2)), 2).request.models == ()
+
+
+def test_of_the_named_gpus_a_server_gets_those_of_one_model() -> None:
+    named = ("GPU-A1000", "GPU-L40", "GPU-L41")
+    devices = [DeviceRow(uuid, name=uuid[4:-1], node="a") for uuid in named]
+    gpus = TaskGpus(AskedGpus(Request(device_uuids=named), False), devices, [NodeRow("a", "ready")], ())
+    assert asked_of(gpus, 2).request.device_uuids == ("GPU-L40", "GPU-L41")
+    with pytest.raises(ExperimentFailed, match="it needs 3 GPUs of one model"):
+        asked_of(gpus, 3)

@@ -24,6 +24,10 @@ def test_a_task_that_can_run_is_taken() -> None:
     assert check_task(TASK, SITE) == ()
 
 
+def test_a_preset_and_an_empty_list_are_not_a_second_size() -> None:
+    assert check_task(replace(TASK, parallel_config={"preset": "high-throughput", "tp": []}), SITE) == ()
+
+
 def test_of_a_space_that_is_too_large_its_user_is_told() -> None:
     huge = {f"p{number}": list(range(10)) for number in range(9)}
     (note,) = check_task(replace(TASK, parameters=huge), SITE)
@@ -49,7 +53,18 @@ def test_of_a_space_that_is_too_large_its_user_is_told() -> None:
             {"deployment_mode": DeploymentMode.KSERVE, "storage": {"type": "pvc", "pvc_name": "a", "mount_path": "/a"}},
             "KServe mounts a claim at /mnt/models",
         ),
-        ({"deployment_mode": DeploymentMode.OME, "clusterbasemodel_config": {"name": "a"}}, "are not made here"),
+        ({"deployment_mode": DeploymentMode.OME, "clusterbasemodel_config": {"name": "a"}}, "make it with kubectl"),
+        ({"deployment_mode": DeploymentMode.DOCKER, "clusterbasemodel_config": {"name": "a"}}, "docker needs none"),
+        ({"clusterservingruntime_config": {"name": "a"}}, "process needs none; leave this out"),
+        ({"parallel_config": {"tp": 2}}, "parameters.tp-size and parallel_config.tp both give tp"),
+        (
+            {"parameters": {"tp-size": [1], "tensor_parallel_size": [2]}},
+            "parameters.tp-size and parameters.tensor_parallel_size both give tp",
+        ),
+        (
+            {"parameters": {"enable-expert-parallel": [True]}, "parallel_config": {"enable_expert_parallel": True}},
+            "both give enable-expert-parallel, and only one would count; remove one",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], why: str) -> None:

@@ -77,11 +77,11 @@ class TaskInsight:
     def estimate(self, spec: TuningSpec) -> TaskEstimate:
         """Return an estimate of a task without recording anything. Raises Refused as `TaskAccess.create`."""
         from corral.features.tuner.tasks.asked_gpus import asked_gpus
-        from corral.features.tuner.tasks.obtainable_gpus import obtainable_counts
+        from corral.features.tuner.tasks.obtainable_gpus import obtainable_gpus
         from corral.features.tuner.tasks.task_estimate import estimate
 
         check_bounds(spec)
-        there = obtainable_counts(asked_gpus(spec).request, self._ledger.view().nodes.values())
+        there = obtainable_gpus(asked_gpus(spec).request, self._ledger.view().nodes.values())
         return estimate(spec, there, self._site)
 
     def summaries(self, task_id: str, caller: Caller, *, after: int = 0, limit: int) -> ExperimentSummaries:

@@ -80,3 +80,8 @@ def test_what_cannot_be_meant_is_refused(task: dict[str, Any], said: str) -> Non
     with pytest.raises(Refused) as refused:
         read_space(task)
     assert said in str(refused.value)
+
+
+def test_a_grid_has_every_integer_of_a_range() -> None:
+    space = read_space({"parameters": {"a": {"type": "integer", "low": 1, "high": 3}, "b": [1, 2]}})
+    assert len({tuple(one.values()) for one in space.grid()}) == space.size == 6

@@ -274,13 +274,6 @@ class ModelServiceMode:
             raise Refused(
                 "storage.mount_path: KServe mounts a claim at /mnt/models; leave it out", field="storage.mount_path"
             )
-        for name in ("clusterbasemodel_config", "clusterservingruntime_config"):
-            if getattr(spec, name):
-                raise Refused(
-                    f"{name}: models and runtimes are not made here; make it with kubectl, name it in "
-                    "model.id_or_path or base_runtime, and leave this out",
-                    field=name,
-                )
 
     def known(self, task: Deployed, row: ExperimentRow) -> Deployment | None:
         try:

@@ -15,7 +15,7 @@ from corral.core.model.jobs.job import Request
 from corral.core.model.units import count_of
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import ExperimentFailed, WantedGpus
-from corral.features.tuner.deployments.node_layout import WhyNot, gpu_counts, node_layout
+from corral.features.tuner.deployments.node_layout import WhyNot, gpu_counts, may_mix, node_layout
 from corral.features.tuner.engines.candidate_need import CandidateNeed
 from corral.features.tuner.measuring.gpu_records import models_in
 from corral.features.tuner.search.trial import FailedStep
@@ -75,7 +75,7 @@ class TaskGpus:
             if need.gpus > len(asked.device_uuids):
                 named = count_of(len(asked.device_uuids), "GPU")
                 raise ExperimentFailed(FailedStep.DEPLOY, f"it needs {need.gpus} GPUs, and the task names {named}")
-            request = replace(request, device_uuids=asked.device_uuids[: need.gpus])
+            request = replace(request, device_uuids=self._named(need.gpus, models))
         if self._asked.exclusive:
             request = replace(request, devices=1)
         return WantedGpus(need.gpus, request, self._asked.exclusive, kept=" and ".join(models))
@@ -83,16 +83,33 @@ class TaskGpus:
     def on_nodes(self, wanted: WantedGpus, why_not: WhyNot) -> WantedGpus:
         """Return the GPUs to ask for: those of a gang if no node has so many, and nodes have equal parts of them.
 
-        If there is no such gang either, the request stays as it is, and the reason is kept.
+        They are of one model, which is named where a node could mix models. If there is no gang either, the request
+        stays as it is, and the reason is kept. Raises ExperimentFailed if the request could then get several models.
         """
-        layout = node_layout(wanted.used, gpu_counts(obtainable(wanted.request, self._devices, self._nodes)), why_not)
+        there = gpu_counts(obtainable(wanted.request, self._devices, self._nodes))
+        layout = node_layout(wanted.used, there, why_not, exclusive=wanted.exclusive)
         if isinstance(layout, str):
+            if may_mix(wanted.used, there, exclusive=wanted.exclusive):
+                said = f"it needs {count_of(wanted.used, 'GPU')} of one model: {layout}"
+                raise ExperimentFailed(FailedStep.DEPLOY, said)
             return wanted._replace(not_over_nodes=layout)
         if layout.model is None:
             return wanted
+        if layout.members == 1:
+            return wanted._replace(request=self._only(wanted.request, (layout.model,)))
         each = wanted.request.devices if wanted.exclusive else layout.gpus
         gang = replace(wanted.request, devices=each, gang_size=layout.members, spread=True)
         return wanted._replace(request=self._only(gang, (layout.model,)))
+
+    def _named(self, count: int, models: tuple[str, ...]) -> tuple[str, ...]:
+        """Return this number of the named devices: of one model if it has so many, and of these models if given."""
+        named = self._asked.request.device_uuids
+        by_model: dict[str, list[str]] = {}
+        for device in sorted(self.obtainable, key=lambda device: named.index(device.uuid)):
+            if not models or device.name in models:
+                by_model.setdefault(device.name, []).append(device.uuid)
+        holding = [uuids for uuids in by_model.values() if len(uuids) >= count]
+        return tuple(max(holding, key=len, default=named)[:count])
 
     def _only(self, request: Request, models: tuple[str, ...]) -> Request:
         """Return the request for these models alone. Nodes with others of similar names are excluded."""

@@ -27,7 +27,8 @@ from corral.features.tuner.running.task_gpus import TaskGpus
 from corral.features.tuner.search.search import Search
 from corral.features.tuner.search.trial import Candidate, Later, Trial
 from corral.features.tuner.tasks.asked_gpus import asked_gpus
-from corral.features.tuner.tasks.known_limits import local_model, why_not
+from corral.features.tuner.tasks.known_limits import left_out, local_model, why_not
+from corral.features.tuner.tasks.obtainable_gpus import most_memory_mib
 from corral.features.tuner.tasks.task_problem import problem_of
 
 log = logging.getLogger("corral.tuner")
@@ -78,7 +79,7 @@ class _TaskRun:
         model = local_model(config, os.environ)
         problem = replace(
             problem_of(config, engine),
-            why_not=why_not(config, engine, model, gpus.obtainable),
+            why_not=why_not(config, engine, model, most_memory_mib(gpus.obtainable)),
             earlier=earlier_trials(client, detail),
         )
         benchmark = with_tokenizer(config.benchmark, config.model.id_or_path)
@@ -107,6 +108,8 @@ class _TaskRun:
         if self._row.status != "running":
             self._task.stop.set()
         elif self._row.planned_experiments is None:
+            for line in left_out(self._problem):
+                log.info("task %s: %s", self._id, line)
             self._client.tasks.plan(self._id, self._problem.most_trials)
         with self._threads:
             for row in self._alive:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from random import Random
 from typing import Any
 
@@ -76,19 +77,36 @@ class Problem:
             return (f"{much}: the first {self.max_iterations:,} are tried, in the order of the lists",)
         return (f"{much}: {self.max_iterations:,} are tried at most, chosen from all of them",)
 
+    @cached_property
+    def reasons(self) -> tuple[tuple[Parameters, str], ...] | None:
+        """The combinations that cannot run and why, in the order of the lists; None if the space is too large to look
+        at each.
+        """
+        size = self.space.size
+        if size is None or size > DRAWS:
+            return None
+        found = ((one, self.why_not(one)) for one in self.space.grid())
+        return tuple((one, why) for one, why in found if why is not None)
+
+    @property
+    def may_run(self) -> int | None:
+        """The number of combinations that may run, as far as is known; None as for the size of the space."""
+        size = self.space.size
+        return size if size is None else size - len(self.reasons or ())
+
     @property
     def most_trials(self) -> int:
         """The largest number of candidates, with repeats. Racing returns its leaders a second time, to measure them
         completely.
         """
         each = 2 if self.strategy is SearchStrategy.RACING else 1
-        size = self.space.size
+        size = self.may_run
         return (self.max_iterations if size is None else min(self.max_iterations, each * size)) + self.most_repeats
 
     @property
     def most_repeats(self) -> int:
         """The largest number of repeats in the finals."""
-        size = self.space.size
+        size = self.may_run
         return min(MOST_REPEATS, self.max_iterations if size is None else min(size, self.max_iterations))
 
     def random(self, number: int) -> Random:

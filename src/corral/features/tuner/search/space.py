@@ -107,8 +107,11 @@ class Space:
         return None if None in counts or size >= 1 << 63 else size
 
     def grid(self) -> Iterator[Parameters]:
-        """Yield every combination of listed values, in the order in which they were written; none is kept in memory."""
-        values = [parameter.values for parameter in self.parameters if isinstance(parameter, ListedParameter)]
+        """Yield every combination, in the order in which the values were written; none is kept in memory.
+
+        There must be no range of real numbers.
+        """
+        values = [_every_value(parameter) for parameter in self.parameters]
         for index in range(prod(map(len, values))):
             yield self.named(_digits(values, index))
 
@@ -129,6 +132,13 @@ class Space:
 def row_of(parameters: Parameters) -> Row:
     """Return the values of a combination, which identify it."""
     return tuple(parameters.values())
+
+
+def _every_value(parameter: Parameter) -> Sequence[Value]:
+    """Return all values of a list, or of a range of integers."""
+    if isinstance(parameter, ListedParameter):
+        return parameter.values
+    return range(int(parameter.low), int(parameter.high) + 1)
 
 
 def _count(parameter: Parameter) -> int | None:

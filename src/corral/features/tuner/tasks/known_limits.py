@@ -1,17 +1,20 @@
 """Finds combinations that cannot run before they are tried: by the model, and the memory of the GPUs to be had."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from corral.core.model.answers.devices import DeviceRow
 from corral.core.model.errors import Refused
 from corral.core.model.serving.parallelism import parallel_sizes
+from corral.core.model.units import count_of
 from corral.core.preflight.model_source import LocalModel, find_model
 from corral.features.tuner.engines.candidate_need import candidate_need
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.model.tuning_spec import TuningSpec
-from corral.features.tuner.tasks.obtainable_gpus import most_memory_mib
+from corral.features.tuner.search.problem import Problem
+
+TOLD = 5
+"""The most combinations that cannot run in a task's log."""
 
 WhyNot = Callable[[Mapping[str, Any]], str | None]
 
@@ -24,14 +27,12 @@ def local_model(config: TuningSpec, env: Mapping[str, str]) -> LocalModel | None
         return None
 
 
-def why_not(
-    spec: TuningSpec, engine: InferenceEngine, model: LocalModel | None, devices: Sequence[DeviceRow]
-) -> WhyNot:
+def why_not(spec: TuningSpec, engine: InferenceEngine, model: LocalModel | None, memory_mib: int | None) -> WhyNot:
     """Return a function that returns why a combination cannot run, None if it may run or too little is known.
 
-    `devices` are the GPUs that the task can get; `model` None: the model is known by its name alone.
+    `memory_mib` is the memory of the largest GPU that the task can get, None if it is not known; `model` None: the
+    model is known by its name alone.
     """
-    memory_mib = most_memory_mib([device for device in devices if device.parent is None])
 
     def limit(parameters: Mapping[str, Any]) -> str | None:
         try:
@@ -44,6 +45,16 @@ def why_not(
             return str(refused)
 
     return limit
+
+
+def left_out(problem: Problem) -> Iterator[str]:
+    """Yield a line for each combination that is not tried because it cannot run; for the first ones and a count."""
+    reasons = problem.reasons or ()
+    for parameters, why in reasons[:TOLD]:
+        named = ", ".join(f"{name} {value}" for name, value in parameters.items())
+        yield f"not tried, because it cannot run: {named}: {why}"
+    if len(reasons) > TOLD:
+        yield f"not tried, because they cannot run: {count_of(len(reasons) - TOLD, 'further combination')}"
 
 
 def _heads(model: LocalModel | None, parameters: Mapping[str, Any]) -> str | None:

@@ -1,6 +1,8 @@
 """The way to serve a model as one experiment did: the command for a person, and the model service. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from corral.config.tuner import TunerSettings
 from corral.core.model.serving.parallelism import MOST_RANKS, world_size
@@ -50,6 +52,13 @@ def gpus_of(detail: TaskDetail, one: ExperimentRow) -> WantedGpus:
         gang_size=members,
         spread=members > 1,
         models=models_in(one.gpu_info) or asked.request.models,
-        device_uuids=asked.request.device_uuids[:used],
+        device_uuids=_devices(asked.request.device_uuids, used, one.gpu_info or {}),
     )
     return WantedGpus(used, request, asked.exclusive)
+
+
+def _devices(named: tuple[str, ...], used: int, gpu_info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return those of the named devices that the experiment had; the first ones if they are not recorded."""
+    had = gpu_info.get("device_ids") or ()
+    found = tuple(uuid for uuid in named if uuid in had)
+    return found if len(found) == used else named[:used]

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 from corral.config.tuner import TunerSettings
+from corral.core.model.errors import Refused
 from corral.features.tuner.deployments.modes import mode_of
 from corral.features.tuner.engines.inference_engine import engine_on_site
 from corral.features.tuner.measuring.generators import choose_generator
-from corral.features.tuner.model.tuning_spec import TuningSpec
+from corral.features.tuner.model.tuning_spec import DeploymentMode, TuningSpec
+from corral.features.tuner.search.named_once import check_named_once
 
 
 def check_task(spec: TuningSpec, site: TunerSettings) -> tuple[str, ...]:
@@ -15,6 +17,8 @@ def check_task(spec: TuningSpec, site: TunerSettings) -> tuple[str, ...]:
     from corral.features.tuner.tasks.asked_gpus import asked_gpus
     from corral.features.tuner.tasks.task_problem import problem_of
 
+    check_named_once(spec)
+    _check_makes_nothing(spec)
     engine = engine_on_site(spec, site)
     mode_of(spec.deployment_mode, site).check(spec, engine)
     asked_gpus(spec)
@@ -22,3 +26,13 @@ def check_task(spec: TuningSpec, site: TunerSettings) -> tuple[str, ...]:
     tokenizer = spec.benchmark.model_tokenizer or spec.model.id_or_path
     choose_generator(replace(spec.benchmark, model_tokenizer=tokenizer))
     return problem_of(spec, engine).notes
+
+
+def _check_makes_nothing(spec: TuningSpec) -> None:
+    """Refuse a model or a runtime to be made in a cluster."""
+    in_cluster = spec.deployment_mode in (DeploymentMode.OME, DeploymentMode.KSERVE)
+    remedy = "make it with kubectl, name it in model.id_or_path or base_runtime, and leave this out"
+    for name in ("clusterbasemodel_config", "clusterservingruntime_config"):
+        if getattr(spec, name):
+            told = remedy if in_cluster else f"{spec.deployment_mode} needs none; leave this out"
+            raise Refused(f"{name}: models and runtimes of OME are not made here; {told}", field=name)
