@@ -43,7 +43,7 @@ def test_neighbours_of_all_levels_are_kept_and_without_knowledge_none_is_claimed
     assert with_neighbours(None, None) == {}
     many = with_neighbours(None, {"same_gpu": [], "same_node": [f"job {number}" for number in range(100)]})
     assert len(many["same_node"]) == 20
-    assert noise_in_words(many) == ("job 0, job 1, job 2 and 17 more ran on its node",)
+    assert noise_in_words(many) == ("job 0, job 1, job 2 and 17 more ran on its node at the same time",)
 
 
 def test_words_of_a_hostile_record_are_short_and_no_error() -> None:
@@ -105,3 +105,15 @@ def test_a_process_of_somebody_else_on_its_gpu_is_told_and_nothing_is_claimed_th
     assert row.noise is not None
     assert (row.noise["same_gpu"], row.noise["same_node"]) == (["process 4242 outside Corral"], [])
     assert "process 4242 outside Corral ran on its GPUs" in box.ok("experiments", task_id)
+
+
+@pytest.mark.long
+def test_an_experiment_of_the_same_task_on_its_node_is_named_as_that(box: Box) -> None:
+    with Client(box.home) as client:
+        task_id = begun(client, **{**MEASURED, "parameters": {"max-num-seqs": [4, 8]}, "max_parallel": 2})
+        row = until(box, client, task_id, lambda row: row.status == "success")
+        client.tasks.cancel(task_id)
+        over(box, client, task_id)
+    assert row.noise is not None
+    assert row.noise["same_node"] == [f"experiment {3 - row.experiment_id} of this task"]
+    assert row.disturbances[0] == f"experiment {3 - row.experiment_id} of this task ran on its node at the same time"

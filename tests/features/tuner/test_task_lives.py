@@ -22,6 +22,7 @@ WATCHED: dict[str, Any] = {
 DYING: dict[str, Any] = {"parameters": {"chunk-size": ["many", 64]}}
 HANGING: dict[str, Any] = {"parameters": {"start-s": [3600.0]}, "optimization": {"timeout_per_iteration": 2}}
 ABSENT: dict[str, Any] = {"base_runtime": "vllm", "env": {"PATH": "/nowhere"}}
+VIOLATING: dict[str, Any] = {"slo": {"ttft": {"threshold": 1e-6, "hard_fail": True}}}
 FAILING: dict[str, Any] = {"parameters": {"fail-every": [5]}}
 
 
@@ -30,6 +31,7 @@ def ended(box: Box) -> dict[str, TaskRow]:
     """Tasks that need nothing of each other, and so are run at once."""
     with Client(box.home) as client:
         tasks = {"watched": WATCHED, "dying": DYING, "hanging": HANGING, "absent": ABSENT, "failing": FAILING}
+        tasks["violating"] = VIOLATING
         ids = {name: begun(client, **fields) for name, fields in tasks.items()}
         return {name: over(box, client, task_id) for name, task_id in ids.items()}
 
@@ -153,6 +155,21 @@ def test_a_task_none_of_whose_experiments_succeeds_has_failed(ended: dict[str, T
     row = ended["hanging"]
     assert row.status == "failed"
     assert "the server did not answer at /health within" in (row.error_message or "")
+
+
+def test_an_experiment_that_breaks_a_hard_limit_has_failed_with_its_metrics(
+    box: Box, ended: dict[str, TaskRow]
+) -> None:
+    row = ended["violating"]
+    with Client(box.home) as client:
+        rows = client.experiments.list(row.id, metrics=True)
+    assert (row.status, row.successful_experiments) == ("failed", 0)
+    assert "slo_violation: the only level exceeds a hard limit" in (row.error_message or "")
+    assert [one.status for one in rows] == ["failed", "failed"]
+    for one in rows:
+        assert (one.error_message or "").startswith("slo_violation")
+        assert "slo.ttft allows 1e-06 s" in (one.error_message or "")
+        assert (one.objective_score, (one.metrics or {})["mean_ttft"] > 1e-6) == (None, True)
 
 
 def test_where_no_combination_can_be_deployed_one_is_enough_to_say_so(ended: dict[str, TaskRow]) -> None:

@@ -127,6 +127,26 @@ def test_the_best_says_how_far_repeats_differ_and_what_is_as_good_and_has_their_
     assert any("differ by up to 31.4%" in line and "a tie" in line for line in alone)
 
 
+def test_the_gain_compares_the_means_of_all_measurements_of_both() -> None:
+    tried = [(1, 1.0), (2, 0.8), (2, 0.9), (1, 2.4)]
+    rows = [
+        replace(measured_on("A100", number, 1, latency), parameters={"tp-size": value})
+        for number, (value, latency) in enumerate(tried, 1)
+    ]
+    lines = [line.split() for line in report_lines(DETAIL, rows, served)]
+    assert ["latency", "850.0", "ms", "1,700.0", "ms"] in lines
+    assert ["50%", "less", "latency", "than", "the", "default"] in lines
+
+
+def test_a_default_that_is_the_best_has_the_same_figures_in_both_columns() -> None:
+    rows = [
+        replace(measured_on("A100", number, 1, latency), parameters={"tp-size": value})
+        for number, (value, latency) in enumerate([(1, 1.0), (2, 1.9), (1, 1.2)], 1)
+    ]
+    lines = [line.split() for line in report_lines(DETAIL, rows, served)]
+    assert ["latency", "1,100.0", "ms", "1,100.0", "ms"] in lines
+
+
 def test_no_winner_is_named_across_models_of_gpu_and_figures_are_marked_with_theirs() -> None:
     rows = [measured_on("Tesla T4", 1, 8, 2.0), measured_on("NVIDIA H100 PCIe", 2, 8, 1.0)]
     lines = report_lines(DETAIL, rows, served)

@@ -95,6 +95,17 @@ def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
     assert served.call("GET", f"/tasks/{a_task(served)}/export/ome").status == 409
 
 
+def test_figures_of_the_best_and_of_the_default_are_the_means_of_all_their_measurements(served: Served) -> None:
+    task_id = a_task(served, started=True)
+    for number, (ranks, latency) in enumerate([(1, 3.0), (2, 1.0), (1, 5.0), (2, 1.5)], 1):
+        tried(served, task_id, number, parameters={"tp-size": ranks}, **measured(latency, 10.0))
+    found = served.call("GET", f"/tasks/{task_id}/findings").data
+    latency = next(one for one in found["figures"] if one["label"] == "latency")
+    assert (latency["best"], latency["default"]) == ("1,250.0 ms", "4,000.0 ms")
+    file = yaml.safe_load(served.call("GET", f"/tasks/{task_id}/export/yaml").body.decode())
+    assert (file["experiment"], file["objective_score"], file["metrics"]["mean_e2e_latency"]) == (2, 1.25, 1.25)
+
+
 def test_a_winner_on_several_nodes_is_no_service_on_one(served: Served) -> None:
     task_id = a_task(served, started=True)
     nodes = [{"node": name, "device_ids": [f"GPU-{name}"], "indices": [0]} for name in "ab"]

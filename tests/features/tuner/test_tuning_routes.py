@@ -27,7 +27,8 @@ def a_task(served: Served, *, started: bool = False, **fields: Any) -> str:
 
 
 def tried(served: Served, task_id: str, number: int, **changes: Any) -> dict[str, Any]:
-    new = {"task_id": task_id, "experiment_id": number, "parameters": {"tp-size": number}}
+    parameters = changes.pop("parameters", {"tp-size": number})
+    new = {"task_id": task_id, "experiment_id": number, "parameters": parameters}
     answer = served.call("POST", "/experiments", new)
     assert answer.status == 201, answer.data
     if changes:

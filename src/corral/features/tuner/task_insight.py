@@ -138,7 +138,7 @@ class TaskInsight:
         from corral.features.tuner.tasks.task_export import WINNERS
 
         detail = self._tasks.task(task_id, caller)
-        return WINNERS[form](detail, self._winner(detail, caller), self._site)
+        return WINNERS[form](detail, self._mean_winner(detail, caller), self._site)
 
     def serving(self, task_id: str, number: int | None, caller: Caller) -> ServingPlan:
         """Return how to serve the model as the experiment with this number did; None is the best one.
@@ -171,6 +171,16 @@ class TaskInsight:
                 raise Conflict(f"task {detail.task.id} has no winner: {why}")
             raise Conflict(f"no experiment of task {detail.task.id} has succeeded yet, so there is no winner")
         return self._experiments.find(detail.task.best_experiment_id, caller)
+
+    def _mean_winner(self, detail: TaskDetail, caller: Caller) -> ExperimentRow:
+        """Return the best experiment with the means of all measurements of its combination."""
+        from corral.features.tuner.tasks.best_combinations import best_combinations, mean_of
+
+        first = self._winner(detail, caller)
+        for best in best_combinations(tuple(self._all(detail.task, caller))):
+            if first.id in [one.id for one in best.experiments]:
+                return mean_of([self._experiments.find(one.id, caller) for one in best.experiments])
+        return first
 
     def _make_findings(self, detail: TaskDetail, caller: Caller) -> TaskFindings:
         from corral.features.tuner.tasks.task_findings import findings, measured_bests

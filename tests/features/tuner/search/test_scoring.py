@@ -76,6 +76,33 @@ def test_levels_that_failed_by_a_limit_leave_the_average_unless_all_did() -> Non
     assert scoring.scores(arrays)[0] == pytest.approx(0.9 + 0.9 * (math.exp(6) - 1))
 
 
+def test_a_hard_limit_that_all_levels_break_is_told_at_the_level_that_came_nearest() -> None:
+    slow = ServiceLimit("p99_e2e_latency", threshold_s=2.0, hard_fail=True, fail_ratio=0.0)
+    scoring = Scoring((Objective.TTFT,), (HARD, slow))
+    far = {"mean_ttft": 0.9, "mean_tpot": 0.4, "p99_e2e_latency": 1.0}
+    near = {"mean_ttft": 0.9, "mean_tpot": 0.14, "p99_e2e_latency": 2.4}
+    said = scoring.why_no_score(readings(far, near))
+    assert said == (
+        "slo_violation: each of the 2 levels exceeds a hard limit by more than its fail_ratio. "
+        "At D(100,100), 2 at a time, the level that exceeds it least, p99_e2e_latency was 2.4 s; "
+        "slo.latency.p99 allows 2 s. It is exceeded by 20%; fail_ratio is 0%. "
+        "Raise the threshold, or serve with less load"
+    )
+    alone = scoring.why_no_score(readings(far))
+    assert alone is not None
+    assert "the only level exceeds" in alone
+    assert "mean_tpot was 0.4 s; slo.tpot allows 0.1 s. It is exceeded by 300%; fail_ratio is 50%" in alone
+    assert scoring.why_no_score(readings(far, {**near, "p99_e2e_latency": 1.9})) is None
+
+
+def test_a_metric_that_was_not_measured_is_named_as_why_there_is_no_score() -> None:
+    scoring = Scoring((Objective.TTFT,), (TPOT,))
+    assert scoring.why_no_score(readings({"mean_ttft": 1.0})) == "no score: mean_tpot was not measured at each level"
+    assert scoring.why_no_score(readings({"mean_tpot": 0.1, "mean_ttft": math.nan})) == (
+        "no score: mean_ttft was not measured at each level"
+    )
+
+
 def test_a_limit_whose_metric_was_not_measured_gives_no_score() -> None:
     assert score(Scoring((Objective.TTFT,), (TPOT,)), {"mean_ttft": 1.0}) is None
     assert score(Scoring((Objective.TTFT,), (TPOT,)), {"mean_ttft": 1.0, "mean_tpot": math.nan}) is None

@@ -56,6 +56,16 @@ def run(search: Search, most: int = 1000) -> Search:
     return search
 
 
+def test_a_candidate_fails_by_a_hard_limit_only_once_every_level_was_measured() -> None:
+    slo = {"ttft": {"threshold": 1e-6, "hard_fail": True}}
+    problem = read_problem({**task("racing"), "slo": slo})
+    broken = tuple(LevelReading(level, {"mean_ttft": 1.0}) for level in problem.levels)
+    probed = tuple(replace(one, level=replace(one.level, minutes=0.3)) for one in broken)
+    for readings in ((), probed, (*probed, broken[0])):
+        assert problem.why_no_score(Trial(1, {}, readings, ended=True)) is None
+    assert (problem.why_no_score(Trial(1, {}, broken, ended=True)) or "").startswith("slo_violation")
+
+
 @pytest.mark.parametrize("strategy", EVERY)
 def test_nothing_is_measured_in_whole_twice_and_the_best_that_was_measured_is_known(strategy: str) -> None:
     search = run(Search(read_problem(task(strategy, max_iterations=24))))

@@ -67,7 +67,7 @@ def _phrases(noise: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(others, list) and others:
             named = ", ".join(str(one)[:_MOST_CHARACTERS] for one in others[:3])
             more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-            yield f"{named}{more} ran {words}"
+            yield f"{named}{more} ran {words} at the same time"
     for label, part in _entries(noise.get(_THROTTLED)):
         if isinstance(part, int | float):
             yield f"GPU {label} was throttled {part:.0%} of the time"

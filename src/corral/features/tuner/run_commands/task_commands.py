@@ -179,7 +179,8 @@ def _best_lines(
 ) -> list[str]:
     """The best combination on one model of GPU; the model is named if there are several (`apart`)."""
     row = mean_of(best.experiments)
-    default = default_of(detail, experiments, best.gpu_model)
+    measured = default_of(detail, experiments, best.gpu_model)
+    default = mean_of(measured) if measured else None
     table = TextTable(("MEASURED", "BEST", "DEFAULT"), numeric=("BEST", "DEFAULT"))
     for figure in figures(row, default):
         table.add(*figure)

@@ -26,8 +26,8 @@ _RANGE = "7d"
 def neighbours(client: Client, row: ExperimentRow, window: tuple[float, float]) -> dict[str, list[str]] | None:
     """Return the neighbours of an experiment in a window (Unix seconds), on the same GPU and on the same node.
 
-    Processes outside Corral are those at the end of the window. None if the experiment is no job, or if the server does
-    not tell.
+    Experiments of the same task are named as such. Processes outside Corral are those at the end of the window. None if
+    the experiment is no job, or if the server does not tell.
     """
     own = frozenset((row.gpu_info or {}).get("device_ids", ()))
     if row.job_id is None or not own:
@@ -41,15 +41,26 @@ def neighbours(client: Client, row: ExperimentRow, window: tuple[float, float]) 
     places = {device.uuid: device.node for device in devices}
     nodes = {places[uuid] for uuid in own if uuid in places}
     same_gpu = [name for device in devices if device.uuid in own for name in _strangers(device)]
-    same_node = []
-    for job in jobs:
-        if job.id == row.job_id:
-            continue
-        if own & set(job.devices):
-            same_gpu.append(f"job {job.id}")
-        elif nodes & ({*job.nodes} | {places.get(uuid) for uuid in job.devices}):
-            same_node.append(f"job {job.id}")
-    return {"same_gpu": same_gpu, "same_node": same_node}
+    others = [job for job in jobs if job.id != row.job_id]
+    beside = [job.id for job in others if own & set(job.devices)]
+    near = [
+        job.id
+        for job in others
+        if job.id not in beside and nodes & ({*job.nodes} | {places.get(uuid) for uuid in job.devices})
+    ]
+    names = _experiments(client, row) if beside or near else {}
+    same_gpu += [names.get(job_id, f"job {job_id}") for job_id in beside]
+    return {"same_gpu": same_gpu, "same_node": [names.get(job_id, f"job {job_id}") for job_id in near]}
+
+
+def _experiments(client: Client, row: ExperimentRow) -> dict[str, str]:
+    """Return the names of the experiments of the same task by their jobs; {} if the server does not tell."""
+    try:
+        found = client.experiments.list(row.task_id)
+    except CorralError as error:
+        log.warning("experiment %d: other experiments are not known: %s", row.experiment_id, error)
+        return {}
+    return {one.job_id: f"experiment {one.experiment_id} of this task" for one in found if one.job_id is not None}
 
 
 def _strangers(device: DeviceRow) -> Iterable[str]:

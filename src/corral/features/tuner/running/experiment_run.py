@@ -323,8 +323,10 @@ class ExperimentRun:
         self._task.search.tell(self._trial)
         scores = None if error is not None else self._task.search.scores(self._row.experiment_id)
         metrics = self._metrics() if self._levels else None
-        if scores is None and error is None and not self._levels:
-            error = "nothing was measured"
+        if scores is None and error is None:
+            # The search learns from the levels themselves, so this is no failure of the trial.
+            measured = self._task.search.why_no_score(self._row.experiment_id)
+            error = measured if self._levels else "nothing was measured"
         changes = {
             "status": "success" if error is None else "failed",
             "error_message": error,

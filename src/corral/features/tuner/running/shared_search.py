@@ -28,3 +28,7 @@ class SharedSearch:
     def scores(self, number: int) -> tuple[float, ...] | None:
         with self._lock:
             return self._search.scores(number)
+
+    def why_no_score(self, number: int) -> str | None:
+        with self._lock:
+            return self._search.why_no_score(number)

@@ -135,6 +135,13 @@ class Problem:
         measured = {reading.level for reading in trial.readings}
         return next((level for level in self.levels if level not in measured), None)
 
+    def why_no_score(self, trial: Trial) -> str | None:
+        """Return why a trial that was measured at every level has no score; None if it has one, or was measured in
+        part.
+        """
+        readings = self.full_readings(trial)
+        return None if len(readings) < len(self.levels) else self.scoring.why_no_score(readings)
+
     def scores(self, trial: Trial) -> tuple[float, ...] | None:
         """Return one score per objective for an ended trial that was measured at every level, None otherwise."""
         readings = self.full_readings(trial)

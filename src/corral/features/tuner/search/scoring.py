@@ -5,6 +5,7 @@ The arrays of metrics have the load levels on their last axis, and any axes befo
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,12 @@ class ServiceLimit:
     weight: float = 1.0
     hard_fail: bool = False
     fail_ratio: float = 0.5
+
+    @property
+    def field(self) -> str:
+        """Its place in a task, such as "slo.latency.p99"."""
+        name = self.metric.removeprefix("mean_")
+        return f"slo.{name if name != self.metric else 'latency.' + name.removesuffix('_e2e_latency')}"
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,38 @@ class Scoring:
         scores = self.scores(metrics)
         return tuple(map(float, scores)) if np.isfinite(scores).all() else None
 
+    def why_no_score(self, readings: Sequence[LevelReading]) -> str | None:
+        """Return why completely measured levels have no score; None if they have one."""
+        if self.of_readings(readings) is not None:
+            return None
+        metrics = self.arrays(readings)
+        if metrics is None:
+            return f"no score: {self._missing(readings)} was not measured at each level"
+        return self._violation(readings) if self.violated(metrics) else "no score: the measured values are too large"
+
+    def _missing(self, readings: Sequence[LevelReading]) -> str:
+        """Return the metrics that are needed and were not measured at each level, as text."""
+        names = set[str].intersection(*(set(_finite(reading.metrics)) for reading in readings)) if readings else set()
+        needed = [one.metrics[0] for one in self.objectives if not names.intersection(one.metrics)]
+        limits = [limit.metric for limit in self.limits if limit.metric not in names]
+        return " or ".join(dict.fromkeys((*needed, *limits))) or "a value of the objective"
+
+    def _violation(self, readings: Sequence[LevelReading]) -> str:
+        """Return which hard limit was broken, and by how much, at the level that came nearest to its limits."""
+        hard = [limit for limit in self.limits if limit.hard_fail]
+        worst = [max(((_beyond(limit, one), limit) for limit in hard), key=itemgetter(0)) for one in readings]
+        (beyond, limit), reading = min(zip(worst, readings, strict=True), key=lambda found: found[0][0])
+        levels = "the only level" if len(readings) == 1 else f"each of the {len(readings)} levels"
+        least = "" if len(readings) == 1 else ", the level that exceeds it least,"
+        return (
+            f"slo_violation: {levels} exceeds a hard limit by more than its fail_ratio. "
+            f"At {reading.level.scenario}, {reading.level.concurrency} at a time{least} "
+            f"{limit.metric} was {reading.metrics[limit.metric]:.4g} s; "
+            f"{limit.field} allows {limit.threshold_s:.4g} s. "
+            f"It is exceeded by {beyond + limit.fail_ratio:,.0%}; fail_ratio is {limit.fail_ratio:.0%}. "
+            "Raise the threshold, or serve with less load"
+        )
+
     def arrays(self, readings: Sequence[LevelReading]) -> dict[str, Array] | None:
         """Return the measurements as arrays `(levels,)` by name, None if a metric is missing or not finite."""
         if not readings:
@@ -115,6 +154,15 @@ class Scoring:
 
 def _excess_ratio(limit: ServiceLimit, values: Array) -> Array:
     return (values - limit.threshold_s) / limit.threshold_s
+
+
+def _beyond(limit: ServiceLimit, reading: LevelReading) -> float:
+    """Return by how much more than its `fail_ratio` a level exceeds a limit, as a part of the threshold."""
+    return float(_excess_ratio(limit, np.array(reading.metrics[limit.metric]))) - limit.fail_ratio
+
+
+def _finite(metrics: Mapping[str, float]) -> list[str]:
+    return [name for name, value in metrics.items() if np.isfinite(value)]
 
 
 def failure_score(failure: TrialFailure) -> float:

@@ -86,6 +86,10 @@ class Search:
         """Return one score per objective, lower is better; None if it failed or was not measured at every level."""
         return self._problem.scores(self._trials[number])
 
+    def why_no_score(self, number: int) -> str | None:
+        """Return why a candidate that was measured at every level has no score; None if that is no failure."""
+        return self._problem.why_no_score(self._trials[number])
+
     def best(self) -> tuple[Trial, ...]:
         """Return the best candidate on each model of GPU; with several objectives the Pareto front, in which no
         candidate dominates another.

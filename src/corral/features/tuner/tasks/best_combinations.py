@@ -65,14 +65,15 @@ def combination_of(one: ExperimentRow | ExperimentSummary) -> str:
 
 
 def mean_of(rows: Sequence[ExperimentRow]) -> ExperimentRow:
-    """Return the first of several measurements of a combination with the means of their metrics."""
+    """Return the first of several measurements of a combination with the means of their metrics and scores."""
     every = [row.metrics or {} for row in rows]
     means = {
         name: fmean(values)
         for name, value in every[0].items()
         if type(value) is float and len(values := _numbers(name, every)) == len(every)
     }
-    return replace(rows[0], metrics={**every[0], **means})
+    scores = [row.objective_score for row in rows if row.objective_score is not None]
+    return replace(rows[0], metrics={**every[0], **means}, objective_score=fmean(scores) if scores else None)
 
 
 def _numbers(name: str, every: Sequence[Mapping[str, Any]]) -> list[float]:

@@ -31,7 +31,7 @@ FRONTS = (("mean_e2e_latency", THROUGHPUT), ("mean_ttft", THROUGHPUT), ("mean_tp
 
 
 class MeasuredBest(NamedTuple):
-    """The best combination on a model of GPU, the means of its measurements, and the measured default."""
+    """The best combination on a model of GPU, and the means of its measurements and of those of the default."""
 
     best: BestCombination[ExperimentSummary]
     row: ExperimentRow
@@ -44,9 +44,9 @@ def measured_bests(
     """Return the best on each model of GPU. `find` returns an experiment with its metrics."""
     found = []
     for best in best_combinations(summaries):
-        default = default_of(detail, summaries, best.gpu_model)
         row = mean_of([find(one.id) for one in best.experiments])
-        found.append(MeasuredBest(best, row, None if default is None else find(default.id)))
+        default = [find(one.id) for one in default_of(detail, summaries, best.gpu_model)]
+        found.append(MeasuredBest(best, row, mean_of(default) if default else None))
     return tuple(found)
 
 

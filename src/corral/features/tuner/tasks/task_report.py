@@ -69,11 +69,12 @@ def objective_labels(detail: TaskDetail) -> tuple[str, ...]:
     return tuple(_LABELS[name] for name in objective_metrics(detail))
 
 
-def default_of(detail: TaskDetail, experiments: Sequence[Tried], gpu_model: str | None) -> Tried | None:
-    """Return the experiment with the engine's default parameters on a model of GPU, None if none was measured."""
+def default_of(detail: TaskDetail, experiments: Sequence[Tried], gpu_model: str | None) -> tuple[Tried, ...]:
+    """Return all experiments with the engine's default parameters on a model of GPU; () if none was measured."""
     engine = engine_of(detail.config)
-    alike = (one for one in scored(experiments) if gpu_model_of(one) == gpu_model)
-    return next((one for one in alike if engine.is_default(one.parameters)), None)
+    alike = [one for one in scored(experiments) if gpu_model_of(one) == gpu_model]
+    first = next((one for one in alike if engine.is_default(one.parameters)), None)
+    return () if first is None else tuple(one for one in alike if combination_of(one) == combination_of(first))
 
 
 def parameters_in_words(one: ExperimentRow) -> str:
