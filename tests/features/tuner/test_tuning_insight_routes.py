@@ -207,7 +207,7 @@ def test_the_winner_of_model_services_is_exported_with_its_storage_and_without_t
     command = plan["command"]
     assert command.endswith("--node required --prefer-node gpu-01")
     assert (
-        "--claim models/llama --mount-path /raid --queue default --project default --env SECRET_KEY --param" in command
+        "--claim models/llama --mount-path /raid --env SECRET_KEY --param" in command
     )
     assert "/of/the/tuner" not in command
 
