@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -108,7 +109,7 @@ def test_from_the_command_to_the_winner_each_container_sees_the_gpus_of_its_allo
     file = box.home / "task.json"
     file.write_text(json.dumps({**task, "parameters": {"max-num-seqs": [16], "tp": [1, 2]}}))
     told = box.ok("tune", str(file), "--follow")
-    assert "2 experiments, 2 succeeded" in told
+    assert re.search(r"(\d) experiments, \1 succeeded", told)
     served = next(line for line in told.splitlines() if line.startswith("serve it: "))
     asked = f"--gpus 1 --gpu-model 'Mock A100' --image {IMAGE} --shm-size 64M --workdir / --network {network} --volume "
     assert f"corral run {asked}" in served
@@ -116,7 +117,9 @@ def test_from_the_command_to_the_winner_each_container_sees_the_gpus_of_its_allo
     with Client(box.home) as client:
         rows = client.experiments.list(client.tasks.list()[0].id, metrics=True)
         saw = [seen(client, row) for row in rows]
-    assert [row.gpu_info["count"] for row in rows if row.gpu_info] == [1, 2]
+    # Those that measure a combination again come after those of all combinations.
+    assert [row.gpu_info["count"] for row in rows if row.gpu_info][:2] == [1, 2]
+    assert all(row.repeats for row in rows[2:])
     for row, found in zip(rows, saw, strict=True):
         assert row.gpu_info is not None
         assert found == {"devices": ",".join(row.gpu_info["device_ids"]), "cuda": "absent", "model": "/model"}
@@ -162,7 +165,7 @@ def test_a_dockerd_that_restarts_and_a_tuner_that_is_killed_leave_nothing_behind
         os.kill(tuner_of(box, task_id), signal.SIGKILL)
         dockerd.kill()
         row = over(box, client, task_id)
-        (one,) = client.experiments.list(task_id)
+        one, *_ = client.experiments.list(task_id)
         assert (row.status, row.error_message, one.job_id) == ("completed", None, first.job_id)
         assert client.jobs.get(one.job_id or "").attempts == 1
     box.until(lambda: set(dockerd.containers()) <= others)

@@ -52,7 +52,7 @@ def test_containers_on_the_networks_of_their_hosts_meet(box: Box, dockerd: Docke
     with Client(box.home) as client:
         task_id = begun(client, **task, docker={"network": "host", "shm_size": "64M"})
         row = over(box, client, task_id)
-        (one,) = client.experiments.list(task_id)
+        one, *_ = client.experiments.list(task_id)
         log = b"".join(client.jobs.logs_bytes(one.job_id or "", rank="all")).decode()
     assert (row.status, one.error_message) == ("completed", None)
     assert one.gpu_info is not None
@@ -71,7 +71,7 @@ def test_containers_that_cannot_meet_are_refused_and_those_on_one_node_run(box: 
         parameters = {"tp": [4, 2]}
         task_id = begun(client, **{**task, "parameters": parameters}, docker={"network": "bridge", "shm_size": "64M"})
         over(box, client, task_id)
-        two, one = client.experiments.list(task_id)
+        two, one, *_ = client.experiments.list(task_id)
     why = "it needs 2 nodes: network: the members of a gang do not reach each other on Docker's network bridge; add"
     assert (two.error_message or "").startswith(why)
     assert (two.error_message or "").endswith('in the file of the task that is docker.network, such as "host"')

@@ -206,9 +206,7 @@ def test_the_winner_of_model_services_is_exported_with_its_storage_and_without_t
     assert {name: plan["selection"][name] for name in selection} == selection
     command = plan["command"]
     assert command.endswith("--node required --prefer-node gpu-01")
-    assert (
-        "--claim models/llama --mount-path /raid --env SECRET_KEY --param" in command
-    )
+    assert "--claim models/llama --mount-path /raid --env SECRET_KEY --param" in command
     assert "/of/the/tuner" not in command
 
 

@@ -6095,7 +6095,7 @@ export interface components {
          *         model_name: OME's ClusterBaseModel; for KServe a storage URI, or a name where the runtime brings the model.
          *         parameters: options of the runtime, such as {"tp-size": 2}.
          *         labels, annotations: those beside Corral's own.
-         *         gpus: the number of GPUs; None takes it from the parameters or the runtime.
+         *         gpus: the number of GPUs; None takes it from the parameters, else from the runtime, else 1.
          *         env: variables of the server, beside the runtime's own.
          *         claim: the claim with its model; KServe takes it in place of the model's address.
          *         queue, project: those of the service's job; None is the default. They matter where a server binds its pods.
