@@ -100,11 +100,11 @@ ahead: setup
 	@$(BIN)/pytest --collect-only -qq >/dev/null || true
 	@$(BIN)/python deploy/build_pages.py --tools >/dev/null 2>&1 || true
 
-# Six at a time also on two cores: tests of real servers and jobs mostly wait. Each takes whole files, so that what a
+# Four at a time also on two cores: tests of real servers and jobs mostly wait. Each takes whole files, so that what a
 # file sets up is set up once; `long` ones come first (tests/conftest.py), so that none ends alone on one.
 test: setup
 	@$(MAKE) --no-print-directory --jobs 2 lint ahead
-	$(BIN)/pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # Real environments, which are fetched for it: a few minutes.
 test-install: setup
