@@ -65,6 +65,12 @@ def removed(site: Site, controller: ServiceController, name: str) -> None:
     site.cluster.delete(PODS, f"{name}-pod", site.namespace, grace_s=0)
 
 
+def knows(server: Server, client: Client, *nodes: str) -> None:
+    """Wait until the server may place pods on all these nodes: it would choose among those that it knows."""
+    server.eventually(lambda: set(nodes) <= {row.name for row in client.nodes.list()}, "it knows the nodes")
+    server.eventually(lambda: set(nodes) <= {row.node for row in client.devices.list()}, "it knows their GPUs")
+
+
 def node_of(site: Site, name: str) -> str | None:
     found: str | None = site.cluster.get(PODS, f"{name}-pod", site.namespace)["spec"].get("nodeName")
     return found
@@ -77,6 +83,7 @@ def test_a_service_is_a_job_from_its_pods_to_its_end(site: Site, server: Server,
     make_pod(site.cluster, KINDS["ome"], site.namespace, "other", gpus=6, node=busy)
     with Client(server.home) as client:
         controller = CONTROLLERS[via](site.cluster, say=site.said.append, client=client)
+        knows(server, client, small, busy, most)
         deployed(controller, site, "chat", 2)
         server.eventually(lambda: node_of(site, "chat") == most, "it is bound to the node with most idle GPUs")
         assert f"for the job {site.namespace}/chat" in site.text()
@@ -109,6 +116,7 @@ def test_a_quota_counts_services_and_the_preferences_of_their_users_count(site: 
     server.corral("up", "--detach")
     with Client(server.home) as client:
         controller = CONTROLLERS["ome"](site.cluster, say=site.said.append, client=client)
+        knows(server, client, first, liked)
         deployed(controller, site, "chat", 2, prefer_labels={"zone": "near"})
         server.eventually(lambda: node_of(site, "chat") == liked, "it is bound to the node that its user prefers")
         deployed(controller, site, "code", 2, fallback=Fallback.PIN)
