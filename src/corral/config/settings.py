@@ -151,7 +151,7 @@ class Settings:
     """Jobs with at most this time limit may start before a job whose start time is unknown; with 0 no job may."""
 
     pass_unknown_until_s: Annotated[float, Field(least=0, most=365 * 24 * _HOUR_S), LIVE] = 4 * 3600.0
-    """Such a job may be passed until it has waited for this time."""
+    """A job whose start time is unknown may be passed until it has waited for this time."""
 
     log_max_mib: Annotated[int, Field(least=1, most=1024 * 1024)] = 100
     """The most that one launch may write to its job's log."""

@@ -31,7 +31,10 @@ def spark_line(parts: Sequence[float | None]) -> str:
 
 
 def _can_write(text: str, stream: TextIO | None) -> bool:
-    """What draws whole screens may have put something else in the place of `sys.stdout`, which has no encoding."""
+    """Whether the stream can write the text.
+
+    Programs that draw whole screens may replace `sys.stdout` by an object without an encoding.
+    """
     try:
         text.encode((stream and stream.encoding) or "ascii")
     except UnicodeEncodeError:

@@ -67,7 +67,7 @@ class DeviceFlags(DeclaredOptions):
 
 
 class JobFlags(DeviceFlags):
-    """What `run` takes besides."""
+    """The further options of `run`."""
 
     cpus: float | None = number("--cpus", metavar="N", help="CPU cores.")
     host_memory: str | None = text("--host-memory", metavar="SIZE", help="Host memory (RAM): 16G.")
@@ -151,7 +151,7 @@ class JobFlags(DeviceFlags):
 
 
 class SubmitFlags(JobFlags):
-    """What `submit` and a script's header take besides."""
+    """The further options of `submit` and of a script's header."""
 
     array: str | None = text(
         "--array", metavar="SPEC", help="One job per index: 0-9%2 is ten jobs, two at a time; 0,3,5-7; 0-10:2."

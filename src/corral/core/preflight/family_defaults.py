@@ -50,4 +50,4 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "qwen2": sizes(4096, 22016, 32, 32, 32, 151936),
     "qwen3": sizes(4096, 22016, 32, 32, 32, 151936, head_dim=128),
 }
-"""What the part for text of a config leaves out. Whole configs leave nothing out that is needed here."""
+"""The fields that the text part of a config may leave out. Whole configs have all fields that are needed here."""

@@ -47,12 +47,12 @@ class ClusterView:
         return None
 
     def read(self, found: ReadingsFound, taken_at: float, oldest: float) -> None:
-        """Take readings. Those from before `oldest` count no more; both in Unix seconds."""
+        """Take readings. Readings from before `oldest` do not count; both in Unix seconds."""
         self._partial = found.partial
         self.book.readings_taken(found.by_node, taken_at, oldest)
 
     def hold(self, held: Mapping[str, int]) -> None:
-        """So many GPUs of each node are held for services, in place of those before."""
+        """Set the GPUs that are held for services, by node; they replace those of the last call."""
         now = {name: _holder(name, gpus) for name, gpus in held.items() if gpus > 0}
         changed = [name for name in {**self._held, **now} if self._held.get(name) != now.get(name)]
         self.book.occupants_changed([Change(self._held.get(name), now.get(name)) for name in changed])

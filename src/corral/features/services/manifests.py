@@ -59,7 +59,7 @@ class NodeWish:
 
 @dataclass(frozen=True, slots=True)
 class PodPlacing:
-    """What the pods of a service say about their places.
+    """The fields of a service's pods that decide about their nodes.
 
     Attributes:
         wish: the node that was chosen for them; None if none was.

@@ -32,7 +32,7 @@ class Predictions:
         self._planner = planner
 
     def of(self, view: View, spec: JobSpec) -> PredictedUse | None:
-        """What earlier jobs say of such a job; None if nothing."""
+        """Return the prediction for a job from earlier ones; None if too few are known."""
         past, groups, use = view.durations.get(spec.user), groups_of(spec), self._use(spec)
         run_s = None if past is None else past.predict(groups)
         told = PredictedUse(_of_command(run_s), _of_command(use.memory_mib), _of_command(use.used_pct))

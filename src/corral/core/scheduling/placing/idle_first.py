@@ -33,7 +33,7 @@ class NodeIdle(NamedTuple):
 
 
 _Key = tuple[float, float, str]
-"""What nodes are sorted by: idle devices, negative unless the fewest come first, then the mean use, then the name."""
+"""The sort key of a node: idle devices (negative unless the fewest come first), then the mean use, then the name."""
 
 
 class IdleRanking:

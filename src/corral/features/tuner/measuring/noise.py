@@ -1,4 +1,4 @@
-"""What may have disturbed a measurement: neighbours, throttling, and clocks below the usual ones. Pure."""
+"""Possible disturbances of a measurement: neighbours, throttling, and clocks below the usual ones. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

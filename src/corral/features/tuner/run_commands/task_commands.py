@@ -263,7 +263,7 @@ def _why(row: ExperimentRow) -> str:
 
 
 def _noise(row: ExperimentRow) -> str:
-    """What may have disturbed a measurement, "" if nothing is known."""
+    """The possible disturbances of a measurement in words; "" if none is known."""
     return f" (noise: {'; '.join(row.disturbances)})" if row.disturbances else ""
 
 

@@ -28,7 +28,7 @@ def obtainable(request: Request, devices: Sequence[DeviceRow], nodes: Sequence[N
 
 
 class ObtainableGpus(NamedTuple):
-    """Such GPUs of the nodes: their numbers, and the memory of the largest one as `most_memory_mib` returns it."""
+    """The obtainable GPUs: their numbers by node, and the memory of the largest one as `most_memory_mib` returns it."""
 
     counts: GpuCounts
     memory_mib: int | None

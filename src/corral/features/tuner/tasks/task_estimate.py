@@ -28,7 +28,7 @@ LOOKED_AT = 2_000
 
 
 class _Sizes(NamedTuple):
-    """What one candidate takes.
+    """The GPUs and nodes that one candidate takes.
 
     Attributes:
         used: the GPUs that its server uses.
