@@ -37,8 +37,8 @@ _CLASSES = (
         "DeviceFlags(DeclaredOptions)",
         "Which GPUs, and how urgently. None and () mean that the flag was not given.",
     ),
-    (RUN, "JobFlags(DeviceFlags)", "What `run` takes besides."),
-    (SUBMIT, "SubmitFlags(JobFlags)", "What `submit` and a script's header take besides."),
+    (RUN, "JobFlags(DeviceFlags)", "The further options of `run`."),
+    (SUBMIT, "SubmitFlags(JobFlags)", "The further options of `submit` and of a script's header."),
 )
 
 _KINDS = {Kind.FLAG: ("bool", "flag"), Kind.WHOLE: ("int | None", "whole"), Kind.NUMBER: ("float | None", "number")}
