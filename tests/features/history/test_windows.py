@@ -90,6 +90,14 @@ def test_a_window_counts_the_same_however_long_and_however_long_ago_it_was(
     assert (used.count, used.covered_s, used.min, used.max) == (seconds // 5, seconds, 80, 80)
 
 
+def test_a_reading_covers_no_more_than_the_window_although_its_time_began_before(tmp_path: Path) -> None:
+    with site(tmp_path) as here:
+        here.measure(60, lambda at: 90)
+        (gpu,) = here.of_job(T0 + 29, T0 + 31).gpus
+    used = gpu.series["utilization_pct"]
+    assert (used.count, used.covered_s) == (1, 2.0)
+
+
 def test_an_old_window_has_only_the_whole_steps_that_are_still_known(tmp_path: Path) -> None:
     with site(tmp_path, every_s=1.0) as here:
         here.measure(60, lambda at: 80 if T0 + 15 <= at < T0 + 45 else 5)
