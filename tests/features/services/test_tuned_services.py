@@ -218,9 +218,10 @@ def test_the_gpus_of_a_service_are_read_while_it_is_measured(
     metrics = one.metrics or {}
     monitoring = metrics["gpu_monitoring"]
     stats = monitoring["gpu_stats"]
-    # Each level is 4.8 s long, and a scrape comes each second.
-    assert 2 * 3 <= monitoring["sample_count"] <= 2 * 6
-    assert 6 <= monitoring["monitoring_duration_seconds"] <= 10
+    # Each of two levels is 4.8 s long. A scrape comes each second, and later on a busy machine.
+    assert 2 <= monitoring["sample_count"] <= 2 * 6
+    assert 2 <= monitoring["monitoring_duration_seconds"] <= 10
+    assert all(level["gpus"] for level in metrics["raw_results"])
     assert {label: (gpu["utilization"]["mean"], gpu["power_draw_w"]["mean"]) for label, gpu in stats.items()} == {
         "3": (90, 400),
         "5": (80, 300),
