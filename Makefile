@@ -26,7 +26,9 @@ help:
 	@echo 'make genai-bench  install genai-bench, with which the autotuner measures, in GENAI_BENCH=.venv/genai-bench (1.3 GB)'
 	@echo 'make lint         lint, types, import rules'
 	@echo 'make bench        set up, then print every figure beside its anchor'
-	@echo 'make soak         set up, then a mixed load and kills for SOAK_MINUTES=20, SOAK_JOBS=50000, on Kubernetes SOAK_PODS=2000'
+	@echo 'make soak         set up, then a mixed load and kills for SOAK_MINUTES=20, SOAK_JOBS=50000, on Kubernetes SOAK_PODS=2000,'
+	@echo '                  on hosts by SSH SOAK_HOST_JOBS=1000;'
+	@echo '                  then simulated lives under faults, and tests of properties with ten times the examples'
 	@echo 'make lock         bring the lock files in line with pyproject.toml (needs uv; UPGRADE=1: take the newest versions)'
 	@echo 'make clean        remove the environment and the caches'
 
@@ -138,11 +140,16 @@ bench: setup
 SOAK_MINUTES ?= 20
 SOAK_PODS ?= 2000
 SOAK_JOBS ?= 50000
+SOAK_HOST_JOBS ?= 1000
 
 soak: setup
 	@$(BIN)/python -m tests.soak $(SOAK_MINUTES)
 	@$(BIN)/python -m tests.soak.many_jobs $(SOAK_JOBS)
 	@$(BIN)/python -m tests.engines.kubernetes.soak $(SOAK_PODS)
+	@$(BIN)/python -m tests.engines.hosts.soak $(SOAK_HOST_JOBS)
+	@$(BIN)/python -m bench.faults
+	@$(BIN)/python -m bench.faults --agents
+	@$(BIN)/pytest --numprocesses 4 --hypothesis-profile soak tests/core tests/features tests/test_wire.py
 
 # What is pinned stays as it is where it still fits; `make lock UPGRADE=1` takes the newest of everything.
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \

@@ -6,7 +6,20 @@ import sys
 from bench import probe
 
 BENCHMARKS = (
-    *("server", "jobs", "slurm", "launch", "telemetry", "history", "kpis", "alerts", "accounting", "ledger"),
+    *(
+        "server",
+        "jobs",
+        "slurm",
+        "launch",
+        "fence",
+        "telemetry",
+        "health_watch",
+        "history",
+        "kpis",
+        "alerts",
+        "accounting",
+        "ledger",
+    ),
     *("api", "metrics", "events", "pages", "commands"),
     *(
         "crowded",
@@ -20,6 +33,8 @@ BENCHMARKS = (
         "sharing",
         "faults",
         "idle_nodes",
+        "hosts",
+        "socket_agents",
     ),
     *("tuning", "tuning_run", "tuner_search"),
     *("kubernetes_watch", "kubernetes_server", "binding"),

@@ -49,7 +49,9 @@ def main() -> None:
 
 
 @contextmanager
-def throw_away(devices: int = DEVICES, prepare: Callable[[Path], None] = lambda _: None) -> Iterator[RunningServer]:
+def throw_away(
+    devices: int = DEVICES, prepare: Callable[[Path], None] = lambda _: None, program: str = "corral.daemon"
+) -> Iterator[RunningServer]:
     """A server in a home of its own, `prepare`d first, that is stopped and removed in the end."""
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as name:
         home = Path(name)
@@ -57,7 +59,7 @@ def throw_away(devices: int = DEVICES, prepare: Callable[[Path], None] = lambda 
         mock.write_text(described_devices(devices))
         prepare(home)
         read_fd, write_fd = os.pipe()
-        command = [sys.executable, "-m", "corral.daemon", "--home", name, "--mock", str(mock)]
+        command = [sys.executable, "-m", program, "--home", name, "--mock", str(mock)]
         with (home / "server.log").open("wb") as log, os.fdopen(read_fd) as ready:
             began = time.perf_counter()
             process = subprocess.Popen([*command, "--ready-fd", str(write_fd)], pass_fds=[write_fd], stderr=log)

@@ -19,8 +19,8 @@ from corral.config import Settings
 from corral.core.model.devices.device import DeviceSample, Node
 from corral.core.model.view import View
 from corral.core.ports.node import News
-from corral.host.telemetry.discover import discover
 from corral.host.telemetry.node_contact import WatchedNode
+from corral.host.telemetry.reading.patient_reader import by_processes
 from corral.host.telemetry.sampler import Sampler
 from corral.vendors.nvidia.nvml import open_nvml
 from tests.vendors.nvidia.nvml_stub import build_stub
@@ -65,7 +65,7 @@ def the_sampler() -> None:
         if visit is not None:
             node.readmit(visit)
 
-    sampler = Sampler(discover(SystemClock()), SystemClock(), Settings(), listener=listener)
+    sampler = Sampler(by_processes(SystemClock()), SystemClock(), Settings(), listener=listener)
     sampler.start()
     observed.clear()
     began_s, before_s = time.perf_counter(), time.process_time()

@@ -14,10 +14,14 @@ from hypothesis import HealthCheck, settings
 from corral.client.connecting import server_home
 from tests import host_state
 from tests.docker.daemon import DockerDaemon, docker_daemon, why_no_dockerd
+from tests.loaded import end_loaded
 from tests.vendors.nvidia.nvml_stub import unload_driver
 
 # How long an example takes, to draw or to run, says more about the machine than about the code.
-settings.register_profile("corral", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Tests draw half as many as by default, and `make soak` ten times that.
+_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("corral", _MACHINE, max_examples=50)
+settings.register_profile("soak", _MACHINE, max_examples=500)
 settings.load_profile("corral")
 
 # In a run in the background Ctrl-C is ignored, and would be by every command that a test starts and interrupts.
@@ -36,6 +40,13 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         patch.setenv("HOME", str(home := tmp_path_factory.mktemp("home")))
         yield home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loaded_servers(_home: Path) -> Iterator[None]:
+    """The process that forks servers ends with the tests: what a run has started ends with it."""
+    yield
+    end_loaded()
 
 
 @pytest.fixture(scope="session")

@@ -109,3 +109,14 @@ def test_every_path_in_the_architecture_exists() -> None:
     paths = set(re.findall(r"`([\w/]+/[\w/]+\.py)`", ARCHITECTURE))
     missing = [path for path in paths if not ((PACKAGE / path).is_file() or (DOCS.parent / path).is_file())]
     assert sorted(path for path in missing if path not in section("Rooms")) == []
+
+
+def test_every_decision_that_the_architecture_names_exists() -> None:
+    named = {int(number) for number in re.findall(r"decisions? (\d+)", ARCHITECTURE)}
+    there = {int(one.name[:4]) for one in (DOCS / "decisions").glob("[0-9]*.md")}
+    assert named - there == set()
+
+
+@pytest.mark.parametrize("page", sorted([*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")]), ids=lambda page: page.name)
+def test_no_page_has_the_marks_of_a_merge(page: Path) -> None:
+    assert not re.search(r"^(<{7}|>{7}|\|{7})( |$)", page.read_text(), re.MULTILINE)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral import files
-from corral.files import chunks, names_in, read_own_end, read_start, read_whole, write_anew
+from corral.files import chunks, made_once, names_in, read_own_end, read_start, read_whole, write_anew, write_whole
 
 
 def test_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
@@ -102,3 +102,33 @@ def test_what_is_in_the_place_of_a_file_that_is_written_gives_way(tmp_path: Path
         write_anew(tmp_path / name, "mine")
         assert (tmp_path / name).read_text() == "mine"
     assert other.read_text() == "kept"
+
+
+def test_a_file_that_is_written_in_one_step_stays_as_it_was_if_that_fails(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, "old")
+    (tmp_path / "file.new").mkdir()
+    with pytest.raises(OSError, match=r"file\.new"):
+        write_whole(path, "new")
+    assert path.read_text() == "old"
+    (tmp_path / "file.new").rmdir()
+    write_whole(path, "new")
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o077 == 0
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_made_once_has_the_text_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tag"
+
+    def another_makes_it(looked_for: Path) -> bool:
+        write_anew(path, "first")
+        return False
+
+    with monkeypatch.context() as late:
+        late.setattr(Path, "exists", another_makes_it)
+        assert made_once(path, "second") == "first"
+    assert made_once(path, "third") == "first"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError):
+        made_once(tmp_path / "none" / "tag", "x")

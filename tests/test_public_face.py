@@ -26,7 +26,7 @@ def test_every_error_that_a_user_may_catch_can_be_imported_from_corral() -> None
         for name, one in vars(module).items()
         if isinstance(one, type) and issubclass(one, errors.CorralError)
     }
-    between_nodes_and_their_server = {"NodeUnreachable", "NodeLacks", "DevicesTaken"}
+    between_nodes_and_their_server = {"NodeUnreachable", "NodeRefused", "NodeLacks", "DevicesTaken"}
     assert raised - between_nodes_and_their_server == raised & set(corral.__all__)
     assert corral.Refused is errors.Refused
     assert issubclass(corral.NoServer, corral.CorralError)

@@ -25,6 +25,7 @@ OFFERED: dict[str, tuple[str, ...]] = {
         *("GPUInfo", "GPUMonitor", "GPUSnapshot", "Lease", "LeaseTimedOut", "check_gpu_availability"),
         *("estimate_gpu_requirements", "get_gpu_monitor", "lease", "select_gpus_for_task", "wait_for_gpu_availability"),
     ),
+    "corral.checkpoint": ("CheckpointManager", "is_preempted", "name_latest", "on_checkpoint", "remaining_s"),
     "corral.plugins": ("OrderContext", "Rank"),
     "corral.kubernetes": (
         *("Cluster", "KServeController", "OMEController", "ReadingSources", "WatchedGpus"),
@@ -101,7 +102,7 @@ def test_a_task_runs_by_the_name_that_earlier_versions_started(tmp_path: Path) -
     ) as tuner:  # fmt: skip
         assert tuner.stderr is not None
         said = tuner.stderr.read()
-    assert "corral.tuner: task 1: " in said  # there is no server
+    assert "WARNING task 1: " in said  # there is no server
 
 
 def test_a_container_that_waited_since_an_earlier_version_finds_its_runner(tmp_path: Path) -> None:

@@ -23,14 +23,14 @@ DECLARED = {
     "config/settings.py": {"Settings"},
     "core/model/answers/devices.py": {"DeviceRow"},
     "core/model/answers/jobs.py": {"JobRow"},
-    "core/model/devices/device.py": {"Device"},
+    "core/model/devices/device.py": {"Device", "DeviceSample"},
     "core/model/jobs/job.py": {"Job", "JobTerms", "Request"},
     "core/model/jobs/job_patch.py": {"JobPatch"},
     "features/tuner/client.py": {"TuningTasks"},
     "features/tuner/model/tuning_spec.py": {"TuningSpec"},
     "features/tuner/other_names/answers.py": {"AutotunerTask"},
 }
-"""Rows, settings, options and the public client: each field or method is one thing that a user knows."""
+"""Rows, readings, settings, options and the public client: each field or method is one thing that a user knows."""
 
 TO_BECOME_SMALLER = {
     "api/connections/peer.py": {"PeerProtocol"},

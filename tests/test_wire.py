@@ -1,4 +1,5 @@
 import json
+from base64 import b64encode
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from corral.core.model.jobs import job, submission
 from corral.core.model.jobs.job import Job, JobSpec, Request
 from corral.core.model.placing import allocation
 from corral.core.model.queues import queue
-from corral.wire import MAX_FLOAT, MAX_INTEGER, from_plain, to_plain
+from corral.wire import MAX_FLOAT, MAX_INTEGER, bytes_in, from_plain, to_plain
 
 VALUES = (
     Job,
@@ -54,3 +55,19 @@ def test_a_value_of_the_wrong_type_is_refused_by_name(devices: object) -> None:
 def test_a_missing_field_without_default_is_refused() -> None:
     with pytest.raises(Refused, match="user is missing"):
         from_plain(job.JobSpec, {})
+
+
+@pytest.mark.parametrize("text", ["no base64", "AAA", "AA==AA==", "é" * 4, "AAAA\n", "A" * 400])
+def test_bytes_that_are_no_base64_or_too_many_are_refused(text: str) -> None:
+    with pytest.raises(Refused, match=r"^data: it (is not base64|has more than 100 bytes)") as refused:
+        bytes_in(text, 100, field="data")
+    assert refused.value.field == "data"
+
+
+@pytest.mark.parametrize("count", [0, 1, 98, 99, 100])
+def test_bytes_up_to_the_limit_come_out_as_they_went_in(count: int) -> None:
+    data = bytes(range(count))
+    assert bytes_in(b64encode(data).decode(), 100, field="data") == data
+    if count:
+        with pytest.raises(Refused, match="more than"):
+            bytes_in(b64encode(data).decode(), count - 1, field="data")

@@ -1,4 +1,7 @@
-"""Reads files that other users may change at any time: only regular files, up to a size, and never blocking."""
+"""Reads files that other users may change at any time: only regular files, up to a size, and never blocking.
+
+Writes files of its own so that no reader sees half of one.
+"""
 
 import contextlib
 import errno
@@ -50,13 +53,45 @@ def read_own_end(path: Path, most_bytes: int) -> bytes:
         return os.pread(fd, most_bytes, max(0, found.st_size - most_bytes))
 
 
-def write_anew(path: Path, text: str) -> None:
-    """Write a file that only this user can read, replacing an existing file. Raises OSError, also for a directory."""
+def write_anew(path: Path, text: str, *, flush: bool = False) -> None:
+    """Write a file that only this user can read, replacing an existing file. Raises OSError, also for a directory.
+
+    With `flush` it is on the disk then.
+    """
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w") as file:
         file.write(text)
+        if flush:
+            file.flush()
+            os.fsync(fd)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that only this user can read, in one step: the old text is there, or the new one. Raises OSError.
+
+    One process writes it at a time.
+    """
+    draft = path.with_name(f"{path.name}.new")
+    write_anew(draft, text, flush=True)
+    os.replace(draft, path)
+
+
+def made_once(path: Path, text: str) -> str:
+    """The text of a file, which is made with this `text` if it is missing. The first of several makers wins.
+
+    Raises OSError, and ValueError if it is no text.
+    """
+    if not path.exists():
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        write_anew(draft, text, flush=True)
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            draft.unlink()
+    return path.read_text()
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ Answers of a server are read leniently, because client and server may have diffe
 
 import dataclasses
 import types
+from binascii import a2b_base64
 from collections.abc import Callable, Hashable, Mapping
 from enum import Enum
 from functools import cache
@@ -89,6 +90,18 @@ def from_answer(cls: type[T], data: Plain) -> T:
     """
     value: T = _answer_reader(cast(Hashable, cls))(data)
     return value
+
+
+def bytes_in(text: str, most_bytes: int, *, field: str) -> bytes:
+    """Return the bytes that were written as base64. Raises Refused, also for more than `most_bytes`."""
+    try:
+        # Text that is too long is not decoded.
+        data = a2b_base64(text, strict_mode=True) if len(text) <= 4 * -(-most_bytes // 3) else None
+    except ValueError:
+        raise Refused(f"{field}: it is not base64", field=field) from None
+    if data is None or len(data) > most_bytes:
+        raise Refused(f"{field}: it has more than {most_bytes} bytes, the limit", field=field)
+    return data
 
 
 @cache

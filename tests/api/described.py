@@ -101,5 +101,8 @@ class DescribedApi:
 
 
 def _can_be_asked_wrongly(described: Mapping[str, Any]) -> bool:
-    """Whether there are requests that the description of the route rules out: any text may be a name in its path."""
-    return "requestBody" in described or any(one["in"] == "query" for one in described.get("parameters", ()))
+    """Whether there are requests that the description of the route rules out: any text may be a name in its path, and
+    some bodies may be any bytes.
+    """
+    takes_json = "application/json" in described.get("requestBody", {}).get("content", {})
+    return takes_json or any(one["in"] == "query" for one in described.get("parameters", ()))

@@ -12,7 +12,7 @@ from tests.api.world import TOKEN, UUIDS, Served
 
 pytestmark = pytest.mark.long
 
-EXAMPLES = 4
+EXAMPLES = 2
 LOOKS = {"/api/v1/jobs/dry-run", "/api/v1/jobs/wait", "/api/v1/session"}
 """Routes that are no GET, and change nothing; a session that is ended is the caller's own."""
 

@@ -231,6 +231,14 @@ def test_what_the_phase_does_not_allow_is_a_conflict(served: Served) -> None:
     assert (answer.status, answer.error["kind"]) == (409, "conflict")
 
 
+def test_a_cancellation_may_say_why(served: Served) -> None:
+    job_id = served.submit()
+    assert served.call("POST", f"/jobs/{job_id}/cancel", {"reason": "x" * 201}).status == 422
+    served.call("POST", f"/jobs/{job_id}/cancel", {"reason": "out of budget"})
+    assert served.call("GET", f"/jobs/{job_id}").data["reason"].endswith(": out of budget")
+    assert ": out of budget" in served.call("GET", f"/jobs/{job_id}/why").data["reason"]
+
+
 def test_a_sweep_answers_with_its_parent_and_its_size_and_lists_the_parameters_of_its_jobs(served: Served) -> None:
     sweep = {"params": {"lr": ["0.1", "0.01"], "seed": ["0", "1"]}, "limit": 1}
     answer = served.call("POST", "/jobs", {"command": ["echo", "{lr}"], "sweep": sweep, "held": True})

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -276,3 +277,43 @@ def test_a_handshake_that_is_given_up_before_it_began_leaves_no_socket_open(file
 
     asyncio.run(begin_and_stop())
     gc.collect()
+
+
+def test_a_client_may_show_a_certificate_of_the_given_authority_and_no_other(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    known, unknown = make_certificate(tmp_path, "kube-scheduler"), make_certificate(tmp_path, "stranger")
+    context = Certificate(*files, known[0]).context
+    assert shaken(context, files[0], known) == {"commonName": "kube-scheduler"}
+    assert shaken(context, files[0], None) is None
+    with pytest.raises(ssl.SSLError):
+        shaken(context, files[0], unknown)
+
+
+def shaken(context: ssl.SSLContext, trusted: Path, shown: tuple[Path, Path] | None) -> dict[str, str] | None:
+    """The name that a server with this context knows of a client after a handshake; None if it knows none."""
+    client_context = ssl.create_default_context(cafile=str(trusted))
+    if shown is not None:
+        client_context.load_cert_chain(*shown)
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context.wrap_bio(to_client, to_server, server_hostname="localhost")
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    waiting = [client, server]
+    while waiting:
+        for end in tuple(waiting):
+            try:
+                end.do_handshake()
+                waiting.remove(end)
+            except ssl.SSLWantReadError:
+                pass
+    certificate: Any = server.getpeercert()
+    return dict(pair for part in certificate["subject"] for pair in part) if certificate else None
+
+
+def test_a_file_without_certificates_of_authorities_is_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    with pytest.raises(Refused, match=r"--tls-client-ca: .*empty\.pem has no certificates in PEM format"):
+        Certificate(*files, empty)
+    with pytest.raises(Refused, match="--tls-client-ca needs --tls-cert and --tls-key"):
+        TcpListener(Listening("127.0.0.1:0", client_ca=files[0]))

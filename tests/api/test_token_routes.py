@@ -87,7 +87,13 @@ def test_every_route_that_changes_something_is_shut_to_a_token_that_may_only_loo
         for method, path in changes
         if served.call_tcp(method.upper(), path.format_map(named), {}, token=token).status != 403
     }
-    looks = {"post /jobs/dry-run", "post /jobs/wait", "post /tasks/estimate", "post /replays"}
+    looks = {
+        "post /jobs/{job_id}/files/contents",
+        "post /jobs/dry-run",
+        "post /jobs/wait",
+        "post /tasks/estimate",
+        "post /replays",
+    }
     assert open_to_it == {*looks, "delete /replays/{replay_id}", "delete /session"}
 
 

@@ -123,6 +123,8 @@ class World:
                 readings=lambda: self.samples,
                 requests=self.requests,
                 failures=Counter(),
+                hosts=None,
+                of_engine=Offers(),
                 loopback_url=None,
                 serve=_nowhere,
             ),

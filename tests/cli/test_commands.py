@@ -59,7 +59,7 @@ def test_a_usage_line_is_written_as_in_a_manual(tmp_path: Path) -> None:
     usages = [corral(name, "--help", home=tmp_path).stdout.splitlines()[0] for name in ("run", "wait", "why", "submit")]
     assert usages == [
         "Usage: corral run [OPTIONS] [--] COMMAND...",
-        "Usage: corral wait [OPTIONS] ID...",
+        "Usage: corral wait [OPTIONS] ID|NAME...",
         "Usage: corral why [OPTIONS] ID|NAME",
         "Usage: corral submit [OPTIONS] SCRIPT... | -- COMMAND...",
     ]

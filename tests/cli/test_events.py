@@ -13,6 +13,10 @@ from corral.client import Event
         ),
         (Event("devices", "freed", 42, 0.0, rows=({"job": "17"},)), "    42 devices freed        job 17"),
         (
+            Event("devices", "health", 43, 0.0, rows=({"uuid": "GPU-0", "health": "suspect", "reason": "Xid 63"},)),
+            "    43 devices health       GPU-0 suspect: Xid 63",
+        ),
+        (
             Event("metrics", "sampled", None, 0.0, rows=({"node": "n1", "index": 0, "utilization_pct": None},)),
             "     - metrics sampled      n1:0 utilization_pct=- memory_used_mib=- temperature_c=- power_w=-",
         ),

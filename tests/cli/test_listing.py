@@ -161,6 +161,11 @@ def test_models_have_the_room_of_what_is_the_same_of_all_devices() -> None:
     assert [line.split()[4] for line in mixed] == ["SHARED", "timeslice", "mps"]
 
 
+def test_status_names_the_node_of_the_only_gpus_where_the_servers_machine_has_none() -> None:
+    devices = [DeviceRow(uuid="GPU-a", index=0, state="free", node="gpu-03")]
+    assert status_lines(ServerInfo(node="head"), devices)[0].startswith("gpu-03  1 of 1 GPUs free")
+
+
 def test_status_shows_gauges_holders_and_strangers() -> None:
     devices = [
         DeviceRow(uuid="GPU-a", index=0, name="NVIDIA A100", state="allocated", memory_total_mib=81920,
@@ -263,6 +268,10 @@ def test_a_reservations_exports_can_be_evaluated_by_a_shell() -> None:
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_a_server_without_a_driver_of_its_own_names_no_source() -> None:
+    assert status_lines(ServerInfo(source="none"), []) == ["no node with a GPU  0 of 0 GPUs free"]
 
 
 def test_a_cluster_without_a_node_with_gpus_is_not_called_a_machine() -> None:

@@ -58,6 +58,7 @@ def between(tmp_path: Path, before: str, after: str) -> tuple[Difference, ...]:
             "pools:\n- {name: lab, gpus: [0], users: [alice], lends: true}",
             [("pools.lab.gpus", "0, 1", "0"), ("pools.lab.lends", None, "true")],
         ),
+        ("", "hosts: [a, {name: b, address: 10.0.0.2}]", [("hosts", "none", "a, {name: b, address: 10.0.0.2}")]),
         (
             "projects:\n- {name: nlp, users: [bob]}",
             "",

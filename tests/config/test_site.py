@@ -60,7 +60,7 @@ def refusal(path: Path, text: str) -> str:
     return str(refused.value)
 
 
-def test_a_cluster_description_takes_effect_and_what_is_not_built_is_listed(path: Path) -> None:
+def test_each_line_of_a_cluster_description_takes_effect(path: Path) -> None:
     settings = read(path, DESCRIPTION)
     assert settings == Settings(
         cluster_name="GPU-Cluster-01",
@@ -78,16 +78,21 @@ def test_a_cluster_description_takes_effect_and_what_is_not_built_is_listed(path
         auto_retry_failed_jobs=True,
         max_retries=3,
         alert_thresholds=(("memory", 90.0), ("temperature", 85.0), ("utilization", 95.0)),
-        unbuilt=(
-            "fault_tolerance.enable_checkpointing",
-            "fault_tolerance.checkpoint_interval_minutes",
-        ),
+        enable_checkpointing=True,
+        checkpoint_interval_s=600.0,
     )
-    assert settings.default_retries == 3
+    assert (settings.default_retries, settings.default_checkpoint_every_s) == (3, 600.0)
 
 
 def test_retries_are_the_default_only_where_failed_jobs_are_to_be_retried(path: Path) -> None:
     assert read(path, "fault_tolerance:\n  max_retries: 3\n").default_retries == 0
+
+
+def test_running_jobs_are_told_to_save_only_where_checkpoints_are_enabled(path: Path) -> None:
+    text = "fault_tolerance:\n  checkpoint_interval_minutes: 0.5\n"
+    assert read(path, text).default_checkpoint_every_s is None
+    assert read(path, text + "  enable_checkpointing: true\n").default_checkpoint_every_s == 30.0
+    assert "from 0.1 to 10080" in refusal(path, "fault_tolerance:\n  checkpoint_interval_minutes: 0\n")
 
 
 def test_sections_stand_beside_settings_that_stand_alone(path: Path) -> None:

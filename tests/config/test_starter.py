@@ -21,7 +21,6 @@ def test_what_a_site_begins_with_is_valid_and_bounds_time_and_users(path: Path) 
     site_setup(settings, None)
     assert settings.max_job_duration_s
     assert settings.max_milli_per_user
-    assert settings.unbuilt == ()
 
 
 def test_what_has_a_default_value_is_shown_with_it(path: Path) -> None:

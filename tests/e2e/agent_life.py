@@ -101,7 +101,7 @@ class AgentLife:
         self._stopped.clear()
 
     def _kill_server(self) -> None:
-        os.kill(int((self._box.home / "corral.pid").read_text()), signal.SIGKILL)
+        self._box.kill()
         self._box.up()
 
     def _signal(self, node: str, number: signal.Signals) -> None:

@@ -3,7 +3,9 @@
 import http.client
 import json
 import os
+import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from typing import IO, Any
 from corral.client import Client, NoServer
 from corral.core.model.errors import Conflict
 from corral.wire import to_plain
+from tests.loaded import loaded
 
 CORRAL = str(Path(sys.executable).with_name("corral"))
 PATIENCE_S = 60.0
@@ -101,7 +104,18 @@ class Box:
         draft.rename(self.mock)
 
     def up(self) -> None:
-        """Start its server: on described devices, else on those of the driver that its environment leads to."""
+        """Start its server: on described devices, else on those of the driver that its environment leads to.
+
+        It begins with its modules loaded where it can. `up_by_command` is for what `corral up` itself does.
+        """
+        if not self.mock.read_text() or not loaded().can_begin(self.env):
+            self.up_by_command()
+            return
+        log = self.home / "server.log"
+        said = loaded().begin(self.env, log, ["--home", str(self.home), "--mock", str(self.mock)])
+        assert said.splitlines()[-1:] == ["ready"], f"the server did not start: {said} {log.read_text()}"
+
+    def up_by_command(self) -> None:
         self.ok(*self._up())
 
     def _up(self) -> tuple[str, ...]:
@@ -109,6 +123,16 @@ class Box:
 
     def down(self) -> None:
         self.ok("down")
+
+    def kill(self) -> None:
+        """Kill its server, and wait until it is gone: a process that is about to end still holds the home's lock."""
+        server = os.pidfd_open(int((self.home / "corral.pid").read_text()))
+        try:
+            signal.pidfd_send_signal(server, signal.SIGKILL)
+            ended, _, _ = select.select([server], [], [], PATIENCE_S)
+            assert ended, "the killed server did not end"
+        finally:
+            os.close(server)
 
     def discard(self) -> None:
         """End the jobs and the server, and remove the home. A test may have stopped the server before its jobs."""

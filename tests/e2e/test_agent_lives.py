@@ -1,4 +1,4 @@
-"""Agents are stopped and killed, servers are killed, and no promise is broken; `bench.faults` has more such lives."""
+"""Agents are stopped and killed, servers are killed, and no promise is broken; `make soak` has fifty such lives."""
 
 import fcntl
 import os
@@ -12,9 +12,8 @@ from tests.e2e.agent_life import MEMBER, AgentLife
 pytestmark = pytest.mark.long
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_cluster_with_real_agents_keeps_its_promises(seed: int) -> None:
-    assert AgentLife(seed).live() == []
+def test_a_cluster_with_real_agents_keeps_its_promises() -> None:
+    assert AgentLife(0).live() == []
 
 
 def test_a_member_that_finds_its_device_in_use_says_so(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """A GPU that gets too hot becomes a message of the server's own, and its end another, over a kill."""
 
-import os
-import signal
 from collections.abc import Callable
 
 from tests.e2e.box import Box, described, uuid
@@ -30,7 +28,7 @@ def test_a_hot_gpu_is_told_once_acknowledged_and_told_to_be_over_by_the_next_ser
         assert "alerts: 1 critical (corral alerts)" in box.ok("status")
         box.ok("alerts", "ack", alert["id"])
         assert "alerts: " not in box.ok("status")
-        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.kill()
         box.up()
         (again,) = box.json("alerts", "--json")["alerts"]
         assert (again["id"], again["acknowledged_by"] is None) == (alert["id"], False)

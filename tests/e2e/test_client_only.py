@@ -39,7 +39,6 @@ NEEDS_MORE = """
 up
 up --detach
 demo
-agent --home {home} --socket {home}/agent.sock
 simulate openb
 simulate faults
 simulate journal

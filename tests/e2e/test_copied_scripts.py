@@ -1,7 +1,6 @@
 """A script is copied when it is submitted: what its user edits later is for later jobs."""
 
 import os
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.box import Box, described, serving
-from tests.e2e.test_clusters import cluster
+from tests.engines.pool import cluster
 
 IN_BASH = '#!/bin/bash\n. "$(dirname "$0")/lib.sh"\necho "{} $0 $*"\n'
 IN_PYTHON = "#!/usr/bin/env python3\nimport sys\nimport sib\nprint('{}', *sys.argv)\n"
@@ -74,7 +73,7 @@ def test_a_server_that_is_killed_has_the_copy_of_what_it_acknowledged(
     script = folder / "job.sh"
     script.write_text(IN_BASH.format("first"))
     job_id = box.submit("--hold", str(script))
-    os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+    box.kill()
     script.unlink()
     box.up()
     box.ok("release", job_id)

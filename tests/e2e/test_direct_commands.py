@@ -39,7 +39,7 @@ COMMON = {
 LOOKING = "corral.cli.commands.looking"
 RUNNING = {f"corral.cli.commands.{name}" for name in ("running", "job_options", "gpu_count")}
 OWN = {
-    "cancel": {"corral.cli.commands.changing", "corral.cli.direct.change_jobs"},
+    "cancel": {"corral.cli.commands.changing", "corral.cli.direct.change_jobs", "corral.cli.direct.named_job"},
     "devices": {"corral.cli.commands.gpus_and_nodes", "corral.cli.direct.list_devices"},
     "logs": {LOOKING, "corral.cli.direct.print_log", "corral.cli.direct.list_jobs", "corral.cli.direct.named_job"},
     "ps": {LOOKING, "corral.cli.direct.list_jobs"},
@@ -53,7 +53,7 @@ OWN = {
         "corral.client.submitting.calling_process",
         "corral.client.submitting.plain_submission",
     },
-    "wait": {*RUNNING, "corral.cli.direct.wait_for_jobs", "corral.client.waiting"},
+    "wait": {*RUNNING, "corral.cli.direct.wait_for_jobs", "corral.cli.direct.named_job", "corral.client.waiting"},
     "why": {
         LOOKING,
         "corral.cli.direct.explain_job", "corral.cli.direct.named_job", "corral.formatting", "corral.formatting.times",

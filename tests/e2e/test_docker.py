@@ -10,6 +10,7 @@ from tests.docker.daemon import DockerDaemon
 from tests.docker.image import IMAGE
 from tests.e2e.box import PATIENCE_S, SETTINGS, Box, serving, until_there
 from tests.e2e.terminal import corral
+from tests.e2e.test_forward import SERVER, answer, forwarding
 from tests.vendors.nvidia.nvml_stub import NvmlStub, nvml_library, stub_uuid
 
 __all__ = ["nvml_library"]
@@ -34,7 +35,7 @@ def _shared_box(dockerd: DockerDaemon, driver: NvmlStub, seen: Path) -> Iterator
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**driver.env, "DOCKER_HOST": dockerd.address}.items():
             patch.setenv(name, value)
-        with serving("", f"{SETTINGS}docker: {{host_paths: [{seen}]}}\n") as box:
+        with serving("", f"{SETTINGS}docker: {{host_paths: [{seen}, /usr]}}\n") as box:
             yield box
 
 
@@ -169,6 +170,20 @@ def test_a_command_inside_a_container_ends_with_its_client_and_with_its_job(box:
                 assert command.wait(PATIENCE_S) != 0
 
 
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="there is no Python to show to a container")
+def test_a_port_of_a_container_comes_here_from_its_own_network(box: Box) -> None:
+    bare = box.submit("--image", IMAGE, "--", "sleep", "1000")
+    libraries = ":".join(f"/host/{path.relative_to('/usr')}" for path in Path("/usr/lib").glob("*-linux-gnu"))
+    show = ("--volume", "/usr:/host", "--env", "PATH=/host/bin:/bin", "--env", f"LD_LIBRARY_PATH={libraries}")
+    job = box.submit("--image", IMAGE, *show, "--", "python3", "-c", SERVER, "8888")
+    box.until_phase(job, "RUNNING")
+    box.until_phase(bare, "RUNNING")
+    with forwarding(box, job, "8888") as (_, connect):
+        assert answer(connect(), b"from the container") == b"from the container"
+    without = box.run("forward", bare, "8888")
+    assert (without.returncode, "there is no python3" in without.stderr) == (125, True), without.stderr
+
+
 def test_a_shell_inside_a_container_has_our_terminal(box: Box) -> None:
     job = box.submit("--image", IMAGE, "--", "sleep", "1000")
     box.until_phase(job, "RUNNING")
@@ -183,3 +198,31 @@ def test_a_shell_inside_a_container_has_our_terminal(box: Box) -> None:
         screen.after(b"code=130")
         screen.press(b"exit 5\r")
         assert screen.to_the_end() == 5
+
+
+COUNTS = "n=0; trap 'n=$((n+1)); echo told $n' USR1; echo up; while :; do sleep 0.1; done"
+
+
+def test_a_container_is_told_to_save_by_docker_while_it_runs_and_before_its_time_limit(box: Box) -> None:
+    saver = ("--image", IMAGE, "--checkpoint-signal", "USR1@3s")
+    often = box.submit(*saver, "--checkpoint-every", "1s", "--", "sh", "-c", COUNTS)
+    box.until(lambda: "told 2" in box.ok("logs", often))
+    assert box.job(often)["phase"] == "RUNNING"
+    limited = box.submit(*saver, "--time", "6s", "--", "sh", "-c", COUNTS)
+    assert box.ended(limited)["phase"] == "TIMED_OUT"
+    assert "told 1" in box.ok("logs", limited)
+    assert "told 2" not in box.ok("logs", limited)
+
+
+def test_a_container_goes_on_from_what_it_has_saved_in_a_volume_of_the_same_path(box: Box, seen: Path) -> None:
+    saved = seen / "saved"
+    save = 'cd "$CORRAL_CHECKPOINT_DIR" && echo state > latest && exit 3'
+    saved.mkdir()
+    command = f'echo "restore ${{CORRAL_RESTORE-none}}"; [ -n "$CORRAL_RESTORE" ] && exec cat "$CORRAL_RESTORE"; {save}'
+    options = ("--image", IMAGE, "--volume", f"{seen}:{seen}", "--checkpoint-dir", str(saved), "--retries", "1")
+    job = box.submit(*options, "--", "sh", "-c", command)
+    assert box.ended(job)["phase"] == "SUCCEEDED", box.ok("logs", job)
+    lines = box.ok("logs", job).splitlines()
+    assert [line for line in lines if line in ("restore none", f"restore {saved}/latest", "state")] == [
+        *("restore none", f"restore {saved}/latest", "state")
+    ]

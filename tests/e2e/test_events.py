@@ -1,6 +1,4 @@
 import json
-import os
-import signal
 import subprocess
 import threading
 from collections.abc import Callable
@@ -27,7 +25,7 @@ def test_who_follows_hears_everything_also_of_a_server_that_is_killed(new_box: C
     follower.start()
     with Client(box.home) as client:
         client.wait(client.submit(["true"], gpus=1, workdir="/").id)
-        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.kill()
         box.up()
         client.wait(client.submit(["true"], gpus=1, name="last", workdir="/").id)
         assert done.wait(60.0)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.box import CORRAL, PATIENCE_S, SETTINGS, Box, Command, described
 from tests.e2e.terminal import Screen, corral
-from tests.e2e.test_clusters import cluster
+from tests.engines.pool import cluster
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_command_sees_the_gpus_and_the_variables_of_the_job_and_its_exit_code_
     assert box.run("exec", job, "nosuch").returncode == 127
     assert box.run("exec", job, "--", "/etc/passwd").returncode == 126
     misplaced = box.run("exec", job, "--rank", "0", "true")
-    assert (misplaced.returncode, "write options before JOB" in misplaced.stderr) == (2, True)
+    assert (misplaced.returncode, "write options before the job" in misplaced.stderr) == (2, True)
     assert box.run("exec", job, "--", "sh", "-c", "kill -TERM $$").returncode == 143
     assert box.ok("logs", job) == ""
     assert box.job(job)["phase"] == "RUNNING"
@@ -115,7 +115,7 @@ def test_a_server_that_is_killed_takes_its_commands_with_it_and_no_job(new_box: 
     before = processes_of(box, job)
     with box.start("exec", job, "--", "sh", "-c", "echo here; sleep 1000") as command:
         until_here(command)
-        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.kill()
         assert command.wait(PATIENCE_S) == 125
         box.until(lambda: processes_of(box, job) == before)
     box.up()
@@ -216,7 +216,7 @@ def test_a_command_on_another_node_ends_when_the_server_is_killed(gang_box: Box)
     before = processes_of(box, job)
     with box.start("exec", job, "--", "sh", "-c", "echo here; sleep 1000") as command:
         until_here(command)
-        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.kill()
         assert command.wait(PATIENCE_S) == 125
     box.up()
     box.until(lambda: processes_of(box, job) <= before)

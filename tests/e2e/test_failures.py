@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.box import Box, serving
-from tests.e2e.test_clusters import cluster
+from tests.engines.pool import cluster
 
 OUT_OF_MEMORY = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 80.00 GiB "

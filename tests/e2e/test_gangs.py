@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.box import Box, serving, until_there, uuid
-from tests.e2e.test_clusters import cluster
+from tests.engines.pool import cluster
 
 SHOW = 'echo "$RANK of $WORLD_SIZE, $LOCAL_RANK here: $CUDA_VISIBLE_DEVICES"'
 

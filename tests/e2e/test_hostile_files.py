@@ -187,7 +187,7 @@ def test_what_jobs_print_and_leave_ends_no_server_and_keeps_none_from_starting(s
     scratch = shared.home / "scratch" / leaves
     shared.until((scratch / "done").exists)
     assert server_of(shared) == server
-    os.kill(server.pid, signal.SIGKILL)
+    shared.kill()
     shared.up()
     shared.until_phase(leaves, "RUNNING")
     assert shared.run("cancel", leaves).returncode == 0

@@ -239,7 +239,7 @@ def test_a_pid_file_that_a_job_replaced_leads_down_to_no_other_server_and_holds_
     box.ended(box.submit("--", "cp", str(other.home / "corral.pid"), str(box.home / "corral.pid")))
     box.down()
     os.mkfifo(box.home / "corral.pid")
-    box.up()
+    box.up_by_command()
     assert other.ok("run", "--", "echo", "unharmed") == "unharmed\n"
 
 
@@ -286,7 +286,7 @@ def test_nothing_stays_of_jobs_around_whose_ends_the_server_was_killed(new_box: 
     for gpus in ("0", "1"):
         array = box.submit("--gpus", gpus, "--array", "0-9", "--", "sh", "-c", filling)
         box.until(partial(some_have_ended, box, array))
-        os.kill(int((box.home / "corral.pid").read_text()), signal.SIGKILL)
+        box.kill()
         box.up()
     kept = box.submit("--", "sh", "-c", f"{filling}; sleep 300")
     with Client(box.home) as client:
@@ -309,7 +309,7 @@ def test_jobs_that_tamper_with_their_records_are_lost_and_every_next_server_come
         box.until_phase(job, "RUNNING")
     gate.touch()
     for _ in range(2):
-        os.kill(int((box.home / "corral.pid").read_text()), signal.SIGKILL)
+        box.kill()
         box.up()
     for what, job in jobs.items():
         row = box.ended(job)

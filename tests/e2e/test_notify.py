@@ -1,7 +1,5 @@
 """Commands that are run when jobs have ended, on a server and on a cluster of mock nodes."""
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 
 from corral.client import Client
 from tests.e2e.box import Box, described, serving, until_there
-from tests.e2e.test_clusters import cluster
+from tests.engines.pool import cluster
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +72,12 @@ def test_a_job_that_ended_while_no_server_ran_is_told_of_and_once(
     ids = [box.submit("--notify", writes(file), "--gpus", "0", "--", "sh", "-c", until_there(gate)) for _ in range(3)]
     for job_id in ids:
         box.until_phase(job_id, "RUNNING")
-    os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+    box.kill()
     gate.touch()
     for _ in range(2):
         box.up()
         assert sorted(line.split()[0] for line in lines(box, file, len(ids))) == ids
-        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.kill()
 
 
 def test_a_command_that_makes_no_sense_is_refused(nodes: Box) -> None:

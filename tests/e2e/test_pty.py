@@ -113,7 +113,7 @@ def test_a_session_goes_on_when_the_server_is_killed(new_box: Callable[[str], Bo
         before = screen.modes()
         screen.after(b"bash-")
         screen.press(b"kept=alive\r")
-        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.kill()
         screen.after(b"lost the server")
         screen.press(b"echo still $kept\r")
         box.up()

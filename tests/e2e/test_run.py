@@ -274,7 +274,7 @@ def test_no_input_is_lost_or_doubled_when_the_server_is_killed(new_box: Callable
         feeding = threading.Thread(target=lambda: (command.stdin.write(data), command.stdin.close()))  # type: ignore[union-attr]
         feeding.start()
         assert command.stdout.readline() == b"up\n"
-        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.kill()
         box.up()
         assert command.stdout.read().decode().strip() == hashlib.sha256(data).hexdigest()
         feeding.join()
@@ -286,7 +286,7 @@ def test_a_job_that_cannot_be_cancelled_now_is_when_the_server_is_back(new_box: 
     box.up()
     with box.start("run", "--", "sleep", "600") as run:
         box.until(lambda: any(row["phase"] == "RUNNING" for row in box.json("ps", "--json")))
-        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.kill()
         line_of(run.stderr, "lost the server")
         run.terminate()
         # What it says next differs: a server that is being killed may still accept a connection.

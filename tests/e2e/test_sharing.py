@@ -20,6 +20,8 @@ nvidia_driver = "550.54.15"
 cuda_runtime = "12.4"
 """  # noqa: E501
 
+GUARDED = {"memory": "guarded", "compute": "advisory", "cpus": None, "host_memory": None, "reason": None}
+
 
 @pytest.fixture(scope="module")
 def _pair() -> Iterator[Box]:
@@ -74,7 +76,8 @@ def test_the_devices_that_a_job_has_whole_are_its_first_ones(pair: Box) -> None:
     large = pair.submit("--gpus", "1.5", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $CORRAL_GPU_INDICES; sleep 60")
     pair.until_phase(large, "RUNNING")
     pair.until(lambda: f"{SECOND},{FIRST} 1,0\n" in pair.ok("logs", large))
-    assert "GPU 1,0 1+0.5, 3G guarded" in pair.ok("ps")
+    # The half is guarded, and nothing but a fence would hold the job to the whole one.
+    assert "GPU 1,0 1+0.5, 3G advisory" in pair.ok("ps")
     assert "holds GPU 1, 0.5 of GPU 0 with 1G" in pair.ok("why", large)
 
 
@@ -304,7 +307,7 @@ def test_what_a_job_holds_and_what_stands_behind_it_is_shown_everywhere(pair: Bo
     job = pair.submit("--resource", "cuda.shares=1.2", "--", "sleep", "60")
     pair.until_phase(job, "RUNNING")
     row = pair.job(job)
-    assert row["enforcement"] == {"memory": "guarded", "compute": "advisory", "cpus": None, "host_memory": None}
+    assert row["enforcement"] == GUARDED
     assert (row["gpus_milli"], [grant["share_milli"] for grant in row["grants"]]) == (1200, [600, 600])
     assert "GPU 0,1 0.6+0.6, 2.4G guarded" in pair.ok("ps")
     told = pair.ok("why", job)
@@ -312,14 +315,13 @@ def test_what_a_job_holds_and_what_stands_behind_it_is_shown_everywhere(pair: Bo
     assert "timeslice" in pair.ok("devices")
 
 
-def test_a_whole_device_is_enforced_and_looks_as_it_always_did(pair: Box) -> None:
+def test_a_whole_device_without_a_device_file_is_not_enforced_and_looks_as_it_always_did(pair: Box) -> None:
     job = pair.submit("--", "sleep", "60")
     pair.until_phase(job, "RUNNING")
     row = pair.job(job)
-    assert (row["gpus_milli"], row["enforcement"]) == (
-        1000,
-        {"memory": "enforced", "compute": "enforced", "cpus": None, "host_memory": None},
-    )
+    assert row["gpus_milli"] == 1000
+    assert [row["enforcement"][what] for what in ("memory", "compute")] == ["advisory", "advisory"]
+    assert row["enforcement"]["reason"].startswith("no fence: ")
     assert f"GPU {0 if row['devices'] == [FIRST] else 1}\n" in pair.ok("ps")
 
 
@@ -353,7 +355,7 @@ def test_why_says_in_fields_what_stands_behind_a_share(pair: Box) -> None:
     job = pair.submit("--gpus", "0.5", "--", "sleep", "60")
     pair.until_phase(job, "RUNNING")
     told = json.loads(pair.ok("why", job, "--json"))
-    assert told["enforcement"] == {"memory": "guarded", "compute": "advisory", "cpus": None, "host_memory": None}
+    assert told["enforcement"] == GUARDED
 
 
 def test_shares_are_what_they_were_after_the_server_came_back(pair: Box) -> None:
@@ -380,11 +382,13 @@ def test_hours_say_whether_anything_held_the_job_to_its_share(pair: Box) -> None
     told = pair.json("usage", "--by", "queue", "--since", "1h", "--json")
     (row,) = told["rows"]
     assert (told["by"], row["name"]) == ("queue", "default")
-    assert row["compute_advisory_hours"] == row["memory_guarded_hours"] > 0
-    assert row["compute_enforced_hours"] == row["memory_enforced_hours"] > 0
-    assert row["compute_enforced_hours"] + row["compute_advisory_hours"] == pytest.approx(row["gpu_hours"])
+    # Nothing but a fence, which mock devices have none of, holds a job to a whole device.
+    assert row["memory_guarded_hours"] > 0
+    assert row["memory_advisory_hours"] > 0
+    assert row["memory_guarded_hours"] + row["memory_advisory_hours"] == pytest.approx(row["gpu_hours"])
+    assert row["compute_advisory_hours"] == pytest.approx(row["gpu_hours"])
     (line,) = pair.ok("usage", "--by", "queue").splitlines()[1:]
-    assert "% enforced" in line
+    assert "% guarded" in line
     assert "% advisory" in line
     (header, october) = pair.ok("usage", "--from", "1h", "--by", "month,queue", "--format", "csv").splitlines()[:2]
     assert header.startswith("month,queue,from,until,gpu_hours,")

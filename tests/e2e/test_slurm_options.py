@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.box import SETTINGS, Box, serving, until_there
-from tests.e2e.test_clusters import cluster
+from tests.engines.pool import cluster
 
 NODES = {"gpu-01": "", "gpu-02": "", "gpu-03": ""}
 

@@ -1,7 +1,5 @@
 """`corral top` at a real terminal, over a server that is killed; and one frame of it in a pipe."""
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +15,7 @@ def test_a_terminal_has_it_over_a_killed_server_and_is_as_before_afterwards(new_
         before = screen.modes()
         screen.resize(24, 80)
         screen.until(b"1 of 1 GPUs free")
-        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.kill()
         screen.until(b"trying again")
         box.up()
         box.submit("--gpus", "1", "--name", "comes-later", "--", "sleep", "1000")

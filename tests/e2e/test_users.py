@@ -6,6 +6,7 @@ import os
 import pwd
 import resource
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -98,7 +99,7 @@ def as_user(user: pwd.struct_passwd, box: Box, ask: Callable[[Client], Any]) -> 
     return json.loads(said)
 
 
-def type_as(user: pwd.struct_passwd, box: Box, *words: str) -> tuple[int, str]:
+def type_as(user: pwd.struct_passwd, box: Box, *words: str, **environ: str) -> tuple[int, str]:
     """What `corral` answers that user: its exit code and all it writes, its lines joined.
 
     In a fork, for the interpreter of these tests may lie where no other user can read it.
@@ -118,6 +119,7 @@ def type_as(user: pwd.struct_passwd, box: Box, *words: str) -> tuple[int, str]:
             os.chdir("/")
             os.environ.clear()
             os.environ.update({"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "CORRAL_HOME": str(box.home)})
+            os.environ.update(environ)
             sys.argv = ["corral", *words]
             code = main()
         except SystemExit as end:
@@ -167,6 +169,34 @@ def test_output_goes_to_files_as_the_jobs_user_and_never_over_anothers(shared: B
         phase, reason = as_user(OTHER, shared, partial(wrote, pattern=name))
         assert (phase, reason.startswith(f"cannot write the output to {shelf}/{name}: ")) == ("FAILED", True)
     assert (shelf / "roots").read_text() == "precious"
+
+
+SAVES_AND_FAILS = """
+mkdir "$CORRAL_CHECKPOINT_DIR" && cd "$CORRAL_CHECKPOINT_DIR" && echo state > latest
+echo "restore ${CORRAL_RESTORE-none}"; exit 3
+"""
+
+
+def test_checkpoints_are_looked_for_with_the_rights_of_the_jobs_user_and_stay_that_users(shared: Box) -> None:
+    secret = shared.home / "secret"
+    secret.mkdir()
+    (secret / "latest").write_text("of root")
+    secret.chmod(0o700)
+    told = partial(output_of, script='echo "${CORRAL_RESTORE-none}"', checkpoint_dir=str(secret))
+    assert as_user(ONE, shared, told)[-1] == "none"
+    secret.chmod(0o755)
+    assert as_user(ONE, shared, told)[-1] == f"{secret}/latest"
+
+    def failed(client: Client) -> str:
+        job = client.submit(["/bin/sh", "-c", SAVES_AND_FAILS], checkpoint_signal="USR1")
+        job.wait(timeout_s=PATIENCE_S)
+        return job.id
+
+    scratch = shared.home / "scratch" / as_user(ONE, shared, failed)
+    mark = scratch.parent / f".{scratch.name}.kept"
+    shared.until(lambda: mark.exists() and [path.name for path in scratch.glob("*")] == ["checkpoint"])
+    assert (scratch.stat().st_uid, scratch.stat().st_mode & 0o777, mark.stat().st_uid) == (ONE.pw_uid, 0o700, 0)
+    assert (scratch / "checkpoint/latest").read_text() == "state\n"
 
 
 def test_a_user_may_neither_end_nor_read_nor_hold_what_is_anothers(shared: Box) -> None:
@@ -341,3 +371,17 @@ def test_input_is_read_by_the_user_of_the_job(shared: Box) -> None:
         return b"".join(client.jobs.logs_bytes(job)).decode()
 
     assert as_user(ONE, shared, sent) == "nobody\nwords\n"
+
+
+def test_packable_jobs_of_two_users_never_share_a_gpu(shared: Box, tmp_path: Path) -> None:
+    def two_running(client: Client) -> list[str]:
+        jobs = [client.submit(["sleep", "600"], packable=True, gpu_mem="1G") for _ in range(2)]
+        deadline = time.monotonic() + PATIENCE_S
+        while any(client.jobs.get(job.id).phase != "RUNNING" for job in jobs):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return [grant.uuid for job in jobs for grant in client.jobs.get(job.id).grants]
+
+    one, other = (as_user(user, shared, two_running) for user in (ONE, OTHER))
+    assert len(set(one)) == len(set(other)) == 1
+    assert set(one).isdisjoint(other)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from corral.core.ledger.fold import check, fold
 from corral.core.ledger.store import open_ledger
-from corral.core.model.fact import Fact, JobChanged
+from corral.core.model.devices.health import DeviceHealth, Health
+from corral.core.model.fact import DeviceHealthChanged, Fact, JobChanged
 from corral.core.model.jobs.notification import NotifyOn
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.severity import Severity
@@ -55,6 +56,10 @@ def moved(number: int, phase: Phase) -> JobChanged:
     return JobChanged(str(number), {"phase": phase, "attempts": 1}, **AT)
 
 
+def fallen_sick(name: str, state: Health) -> DeviceHealthChanged:
+    return DeviceHealthChanged(name, DeviceHealth(state, "Xid 79", 1.0, noted=1.0), ("Xid 79",), **AT)
+
+
 OF_FEATURES: st.SearchStrategy[Fact] = st.one_of(
     NAMES.map(lambda name: AlertFired(an_alert(name), **AT)),
     NAMES.map(lambda name: AlertAcknowledged(replace(an_alert(name), acknowledged_by="root"), **AT)),
@@ -62,6 +67,7 @@ OF_FEATURES: st.SearchStrategy[Fact] = st.one_of(
     NAMES.map(lambda name: AlertForgotten(name, **AT)),
     NAMES.map(lambda name: AlertsSilenced(a_silence(name), **AT)),
     NAMES.map(lambda name: SilenceEnded(name, **AT)),
+    st.builds(fallen_sick, NAMES, st.sampled_from(Health)),
     NUMBERS.map(lambda number: NotificationGiven(str(number), **AT)),
     NUMBERS.map(lambda number: NoticeGiven(f"end of {number}", **AT)),
     NUMBERS.map(lambda number: TaskCreated(TuningTask(str(number), "alice", SPEC, 1.0), **AT)),

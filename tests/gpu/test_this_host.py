@@ -15,7 +15,7 @@ from corral.core.model.errors import Refused
 from corral.gpu import GPUMonitor, LeaseTimedOut, lease
 from corral.gpu.this_host import node_here
 from tests.e2e.box import Box, serving
-from tests.e2e.test_clusters import cluster
+from tests.engines.pool import cluster
 from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 
 OTHER_BOOT = "0b5e7a9c-0000-4000-8000-000000000000"

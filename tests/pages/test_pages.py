@@ -1,8 +1,6 @@
 """The pages as people use them."""
 
-import os
 import re
-import signal
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
@@ -108,7 +106,7 @@ def test_a_log_has_no_gap_after_the_server_was_away(chromium: Browser, tmp_path:
 def test_the_page_goes_on_when_the_server_is_back_after_kill_9(chromium: Browser) -> None:
     with serving(described(2)) as box, visiting(chromium, box) as visit:
         page = visit.go("/queue")
-        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.kill()
         expect(page.get_by_text("The connection to the server is lost")).to_be_visible()
         box.up()
         box.submit("--gpus", "1", "--name", "after", "--", "sleep", "60")

@@ -17,7 +17,8 @@ OWN = re.compile(
 )
 COMMON = re.compile(
     r"mig_(?:profile|enabled|changes)|is_mig_device|min_cuda|cuda_version|strict_cuda|vgpu_cuda|exec_nvidia_smi"
-    r"|Means\.(?:MPS|MIG)|Cause\.CUDA|mps_(?:control|multi_user)|by_mps|--mig\b|--min-cuda|\b(?:new_)?xid\b"
+    r"|Means\.(?:MPS|MIG)|Cause\.CUDA|mps_(?:control|multi_user|slots)|by_mps|--mig\b|--min-cuda|\b(?:new_)?xid\b"
+    r"|xid_pid|SignKind\.XID|XID = |_xid\b"
 )
 """Words of the model, the settings and the commands, which users write."""
 

@@ -11,6 +11,7 @@ from corral.api.route_table import RouteTable
 from corral.api.routes import (
     event_routes,
     executions,
+    file_routes,
     interaction,
     job_changes,
     jobs,
@@ -30,6 +31,7 @@ _ROUTES = (
     log_routes.router,
     interaction.router,
     executions.router,
+    file_routes.router,
     site.router,
     site.open_router,
     event_routes.router,

@@ -15,6 +15,11 @@ class Offers:
     def __iter__(self) -> Iterator[object]:
         return iter(self._by_class.values())
 
+    def find(self, kind: type[T]) -> T | None:
+        """Return the object of exactly this class, or None."""
+        found = self._by_class.get(kind)
+        return found if isinstance(found, kind) else None
+
     def of(self, kind: type[T]) -> T:
         """Return the object of exactly this class. There must be one."""
         found = self._by_class[kind]

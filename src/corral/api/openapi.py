@@ -20,6 +20,7 @@ from corral.api.answers.responses import BYTES, SCHEMAS, json_of
 from corral.api.requests import gpu_number, shapes
 from corral.api.route_table import ApiRoute, Body, RouteTable
 from corral.core.model import answers
+from corral.core.model.files.upload import Upload
 from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import ArraySpec
@@ -115,7 +116,7 @@ def _schemas(taken: set[type[Any]], asked: set[type[Any]], of_features: Iterable
         [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{SCHEMAS}{{model}}"
     )
     schemas: dict[str, Any] = described["$defs"]
-    for cls in (*classes, Request, ArraySpec, TerminalSize, Sweep):
+    for cls in (*classes, Request, ArraySpec, TerminalSize, Sweep, Upload):
         for name, limit in schema_limits(cls).items() if is_dataclass(cls) else ():
             _narrow(schemas[cls.__name__]["properties"][name], limit)
     for schema in schemas.values():

@@ -29,6 +29,7 @@ def begin_anew(home: Home, settings: Settings) -> None:
     Raises Conflict if something of the earlier ledger runs, or if that cannot be determined. Raises OSError.
     """
     there = [*_users_of_the_ledger(home), *_processes(home), *_containers(home), *_pods(home, settings)]
+    there += _on_hosts(home, settings)
     if there:
         more = f" and {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
         raise Conflict(
@@ -113,6 +114,26 @@ def _launches(home: Home) -> list[str]:
         return os.listdir(home.launches)
     except OSError:
         return []
+
+
+def _on_hosts(home: Home, settings: Settings) -> list[str]:
+    """The jobs that run on joined hosts, as their agents say."""
+    if settings.engine != HOST or not home.hosts_file.exists():
+        return []
+    # Most servers have no hosts.
+    from corral.engines.hosts.host_pool import HostPool
+
+    hosts = HostPool(home, settings, SystemClock(home.clock_file, anew=False))
+    try:
+        hosts.start(())
+        return list(hosts.at_work())
+    except CorralError as error:
+        raise Conflict(
+            f"--anew: it is unknown whether jobs of the earlier ledger still run on joined hosts: {error}. Have it "
+            f"answer; or take it out of the settings or, with all others, remove {home.hosts_file}"
+        ) from error
+    finally:
+        hosts.close()
 
 
 def _pods(home: Home, settings: Settings) -> Iterator[str]:

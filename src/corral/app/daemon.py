@@ -145,10 +145,13 @@ def _listening(options: argparse.Namespace) -> "Listening | None":
     from corral.api.connections.listening import Listening
 
     if options.listen is None:
-        if options.tls_cert or options.tls_key or options.insecure:
-            raise Refused("--tls-cert, --tls-key and --insecure say how --listen HOST:PORT is answered; give it, too")
+        if options.tls_cert or options.tls_key or options.tls_client_ca or options.insecure:
+            raise Refused(
+                "--tls-cert, --tls-key, --tls-client-ca and --insecure say how --listen HOST:PORT is answered; give "
+                "it, too"
+            )
         return None
-    return Listening(options.listen, options.tls_cert, options.tls_key, options.insecure)
+    return Listening(options.listen, options.tls_cert, options.tls_key, options.insecure, options.tls_client_ca)
 
 
 def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -169,6 +172,9 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--listen", metavar="HOST:PORT", help="answer on TCP too, to holders of tokens")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="encrypt TCP with this certificate (PEM)")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key (PEM)")
+    parser.add_argument(
+        "--tls-client-ca", type=Path, metavar="FILE", help="clients may show certificates signed by these (PEM)"
+    )
     parser.add_argument("--insecure", action="store_true", help="listen beyond this machine without encryption")
     parser.add_argument(
         "--anew", action="store_true", help="move the files of an earlier ledger aside, and begin with an empty one"

@@ -13,6 +13,7 @@ from corral.api.answers.waiting import EndSignal
 from corral.api.connections.listening import Listening, TcpListener
 from corral.api.connections.server_socket import ServerSocket
 from corral.api.events.event_feed import EventFeed, event_feed
+from corral.api.offers import Offers
 from corral.api.requests.auth import Authenticator, ensure_token, find_account
 from corral.api.requests.submitting import Submitter
 from corral.api.routing import AppState
@@ -37,12 +38,17 @@ from corral.core.model.answers.site import ServerInfo
 from corral.core.model.errors import LedgerFailed
 from corral.core.model.home import Home
 from corral.core.model.runs.launch import job_number
+from corral.core.model.units import MW_PER_W
+from corral.core.model.view import View
 from corral.core.ports.engine import NodeEngine
 from corral.core.ports.ledger import Decided
 from corral.core.ports.node import NodeAgent
 from corral.core.scheduling.policy import Policy, placed_by
+from corral.core.scheduling.queueing.power_budget import counted_power_mw
+from corral.engines.hosts.engine import HostsEngine
 from corral.features.building import BuiltFeatures, CoreDoors
 from corral.features.feature_list import features, slices
+from corral.host.contents.uploads import StoredUploads
 from corral.host.node.host_engines import find_host_engine
 from corral.host.telemetry.hub import Hub
 from corral.host.telemetry.processes import HostProcesses
@@ -207,8 +213,14 @@ class Server:
     def _make_engine(self, mock: Path | None) -> NodeEngine:
         home, settings, clock = self._home, self._settings, self._clock
         if settings.engine == HOST:
-            return find_host_engine(home, settings, clock, mock, self._ledger.view().residents)
+            residents = self._ledger.view().residents
+            here = find_host_engine(home, settings, clock, mock, residents, other_hosts=self._has_other_hosts)
+            return HostsEngine(here, home, settings, clock)
         return load_engine(settings.engine)(home, settings, clock)
+
+    def _has_other_hosts(self) -> bool:
+        hosts = self._engine.traits.hosts
+        return hosts is not None and bool(hosts.rows())
 
     def _make_hub(self) -> Hub:
         view, observe, feed = self._ledger.view, self._ledger.observe, self._engine.traits.feed
@@ -226,9 +238,23 @@ class Server:
             policies=policies,
             server=HostProcesses().identify(os.getpid()),
             log_path=self._engine.log_path,
+            via=self._engine.traits.via,
             monitoring=self._features.monitoring,
             job_use=self._features.job_use,
             predict_use=self._features.predict_use,
+            uploads=self._make_uploads(),
+        )
+
+    def _make_uploads(self) -> StoredUploads | None:
+        settings = self._settings
+        if settings.engine != HOST:
+            return None
+        return StoredUploads(
+            self._home.uploads,
+            most_bytes=settings.upload_max_mib << 20,
+            most_bytes_of_user=settings.upload_user_max_mib << 20,
+            keep_s=settings.upload_keep_s,
+            in_use=lambda: _uploaded(self._ledger.view()),
         )
 
     def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
@@ -301,12 +327,14 @@ class Server:
             failures=self._watch_failures,
             loopback_url=None if self._tcp is None else self._tcp.loopback_url,
             serve=self._serve_also,
+            hosts=self._engine.traits.hosts,
+            of_engine=Offers(self._engine.traits.offers),
         )
 
     def _make_patrols(self) -> tuple[Patrol, ...]:
         onlooker = partial(Patrol, vital=False, failures=self._watch_failures)
         return (
-            *job_patrols(self._core, self._ledger, self._hub, self._clock, self._settings),
+            *job_patrols(self._core, self._ledger, self._nodes, self._hub, self._clock, settings=self._settings),
             # These patrols only record and report. Jobs run and start without them.
             *self._features.patrols,
             onlooker("site-remarks", self._site.look_at_nodes, SITE_REMARKS_INTERVAL_S),
@@ -316,7 +344,8 @@ class Server:
         )
 
     def _about(self) -> ServerInfo:
-        nodes = tuple(self._ledger.view().nodes.values())
+        view = self._ledger.view()
+        nodes, budget_w = tuple(view.nodes.values()), view.limits.power_budget_w
         cuda, binds = nodes[0].cuda_version if nodes else None, self._engine.pod_scheduler
         return ServerInfo(
             version=corral.__version__,
@@ -334,6 +363,8 @@ class Server:
             cluster=self._site.cluster_name,
             pod_scheduler=None if binds is None else binds.name,
             cluster_uid=None if binds is None else binds.cluster_uid,
+            power_budget_w=budget_w,
+            power_counted_w=None if budget_w is None else counted_power_mw(view, budget_w) / MW_PER_W,
             **self._features.about(),
         )
 
@@ -343,6 +374,12 @@ def _checked(settings: Settings) -> Settings:
     for feature in features():
         feature.check(settings)
     return settings
+
+
+def _uploaded(view: View) -> list[tuple[str, str]]:
+    """Return the users and the trees of the jobs that have files of their own."""
+    specs = (job.spec for job in view.jobs.values())
+    return [(spec.user, spec.upload.tree) for spec in specs if spec.upload is not None]
 
 
 def _by_root() -> bool:

@@ -89,6 +89,8 @@ if TYPE_CHECKING:
     from corral.features.history.answers import KpiRow as KpiRow
     from corral.features.history.answers import Kpis as Kpis
     from corral.features.history.client import Groups as Groups
+    from corral.features.rebalancing.answers import MoveRow as MoveRow
+    from corral.features.rebalancing.answers import Rebalance as Rebalance
 
 __all__ = [
     "Address",
@@ -242,6 +244,10 @@ _LOADED_ON_USE = {
         "UsageRow",
         "Waste",
         "WasteRow",
+    ),
+    "corral.features.rebalancing.answers": (
+        "MoveRow",
+        "Rebalance",
     ),
     "corral.core.model.answers.site": (
         "ChangedSetting",

@@ -1,7 +1,7 @@
 """The Python client: `Client` submits and waits; its parts list and change jobs, devices, nodes and tokens."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -39,8 +39,11 @@ if TYPE_CHECKING:
     from corral.features.alerts.client import Alerts
     from corral.features.channels.client import Channels
     from corral.features.dashboard.answers import PageLink
+    from corral.features.health.client import DeviceHealths
     from corral.features.history.answers import Kpis
     from corral.features.history.client import Groups
+    from corral.features.hosts.client import Hosts
+    from corral.features.rebalancing.answers import Rebalance
     from corral.features.replays.answers import ReplayResult
     from corral.features.tuner.client import Experiments, TuningTasks
 
@@ -69,12 +72,14 @@ class Client:
 
     Attributes:
         address: the address of the server.
+        on_upload: called while a directory is sent, with the bytes sent so far and those of all its files.
     """
 
     def __init__(
         self, home: str | os.PathLike[str] | None = None, url: str | None = None, token: str | None = None
     ) -> None:
         self.address = find_address(home, url, token)
+        self.on_upload: Callable[[int, int], None] = lambda sent_bytes, all_bytes: None
         self._transport = Transport(self.address)
 
     @cached_property
@@ -127,6 +132,20 @@ class Client:
         return Tokens(self._transport)
 
     @cached_property
+    def health(self) -> "DeviceHealths":
+        """List sick devices, trust and test them."""
+        from corral.features.health.client import DeviceHealths
+
+        return DeviceHealths(self._transport)
+
+    @cached_property
+    def hosts(self) -> "Hosts":
+        """Join hosts by SSH, list, check and remove them."""
+        from corral.features.hosts.client import Hosts
+
+        return Hosts(self._transport)
+
+    @cached_property
     def tasks(self) -> "TuningTasks":
         """Create tasks of the autotuner, and start and end them."""
         from corral.features.tuner.client import TuningTasks
@@ -164,7 +183,7 @@ class Client:
         When this returns, the job is on disk and will run. An array gives one handle, with the id of its parent.
         """
         with _words_of(work):
-            return self._submitted(self._transport.post("/jobs", _plain(work, options)))
+            return self._submitted(self._transport.post("/jobs", self._with_files(work, options)))
 
     def submit_many(self, submissions: "Iterable[Sequence[Word] | Submission]") -> tuple["JobHandle", ...]:
         """Queue many jobs at once, all or none; much faster than one by one. `request.submission` makes submissions.
@@ -172,8 +191,20 @@ class Client:
         A server accepts 10,000 jobs and 32 MiB at once. It refuses more, and says by how much; send those in parts.
         """
         works = several(submissions, "submissions", "[submission(['true'], {})]")
-        answer = self._transport.post("/jobs/batch", {"jobs": [_plain(work, {}) for work in works]})
+        answer = self._transport.post("/jobs/batch", {"jobs": [self._with_files(work, {}) for work in works]})
         return tuple(JobHandle(self, job_id) for job_id in answer["ids"])
+
+    def _with_files(self, work: "Sequence[Word] | Submission", options: RequestOptions) -> Any:
+        """The submission in plain form, after the directory that it uploads, if any, was sent."""
+        plain = _plain(work, options)
+        if plain.get("upload") is not None and "tree" not in plain["upload"]:
+            from corral.client.files.sending import sent
+            from corral.core.model.files.upload import Upload
+            from corral.wire import from_plain
+
+            upload = sent(self._transport, from_plain(Upload, plain["upload"]), self.on_upload)
+            plain["upload"] = to_plain(upload, compact=True)
+        return plain
 
     @with_options
     def dry_run(self, work: "Sequence[Word] | Submission", **options: Unpack[RequestOptions]) -> "DryRun":
@@ -263,6 +294,15 @@ class Client:
         from corral.features.accounting.client import read_report
 
         return read_report(self._transport, by, since, until)
+
+    def rebalance(self, *, dry_run: bool = False) -> "Rebalance":
+        """Let the scheduler move running jobs that may be moved, for ten minutes; an administrator may.
+
+        Returns the moves that it would make now. With `dry_run` nothing changes, and everybody may ask.
+        """
+        from corral.features.rebalancing.client import rebalance
+
+        return rebalance(self._transport, dry_run=dry_run)
 
     def events(self, topics: str | Iterable[str] = (), *, after: int | None = None) -> "Iterator[Event]":
         """The events of `topics` (jobs, devices, alerts, tasks, metrics) as they happen; () is all but metrics.

@@ -17,7 +17,7 @@ _HEADER = struct.Struct(">BI")
 _END = 0
 _ENDED = "the server or the job's node went away, which ended the command; the job may run on"
 STDOUT = 1
-"""The number of standard output. Standard error is 2."""
+"""The number of standard output, which is its descriptor. Standard error is 2."""
 
 
 class InnerProcess:

@@ -1,5 +1,6 @@
 """Jobs by their ids: list, explain, read and change them."""
 
+import os
 import time
 from codecs import iterdecode
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,10 +20,12 @@ from corral.client.submitting.arguments import (
     whole,
     wrong,
 )
+from corral.core.model.errors import Conflict
 from corral.core.model.units import parse_time_limit_s
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
+    from corral.client.files.fetching import Fetched
     from corral.client.inner_process import InnerProcess
     from corral.core.model.answers.job_changes import ChangedJobs, InputProgress
     from corral.core.model.answers.job_details import Explanation, JobDetail
@@ -182,9 +185,30 @@ class Jobs:
             since=_moment(since),
         )
 
-    def cancel(self, job_id: JobId) -> tuple[str, ...]:
-        """Stop it, or remove it from the queue. Returns the ids of the changed jobs, like `hold` and the others."""
-        return self._act(job_id, "cancel")
+    def fetch(
+        self, job_id: JobId, directory: str | os.PathLike[str] | None = None, *, rank: int = 0, force: bool = False
+    ) -> "Fetched":
+        """Fetch the directory that an ended job has left (its option `download`), by default to the same name here.
+
+        Files here that are newer are kept, unless `force`: `kept` of the result names them. Raises NotFound if the job
+        has left nothing, or it is not kept any more, and Conflict if the job has not ended.
+        """
+        from corral.client.files.fetching import fetch, left_files
+
+        name, member = one_job_id(job_id), whole(rank, "rank")
+        if not self.get(name).ended:
+            raise Conflict(f"job {name} has not ended; `corral wait {name}` waits for it")
+        found = left_files(self._transport, name, member)
+        place = os.path.abspath(os.path.expanduser(found.directory if directory is None else directory))
+        return fetch(self._transport, name, found, place, rank=member, force=flag(force, "force"))
+
+    def cancel(self, job_id: JobId, reason: str = "") -> tuple[str, ...]:
+        """Stop it, or remove it from the queue. Returns the ids of the changed jobs, like `hold` and the others.
+
+        `reason` is shown with the job: "cancelled by ann: REASON".
+        """
+        given = text(reason, "reason", "'out of budget'")
+        return tuple(self._transport.post(job_path(job_id, "cancel"), {"reason": given} if given else None)["ids"])
 
     def update(
         self,
@@ -279,6 +303,15 @@ class Jobs:
         """Set the size of its terminal."""
         size = {"rows": whole(rows, "rows", "24"), "columns": whole(columns, "columns", "80")}
         self._transport.post(job_path(job_id, "terminal"), size, repeatable=True)
+
+    def fence(self, job_id: JobId) -> str | None:
+        """Keep this process, and all that it will start, from GPUs outside of a reservation. This cannot be undone.
+
+        Returns why they can still be opened, None if they cannot. Raises BackendFailed if the machine fences jobs, and
+        this process cannot be fenced.
+        """
+        answer = self._transport.post(job_path(job_id, "fence"), {"pid": os.getpid()})
+        return from_answer(str, answer["unfenced"]) if answer["unfenced"] is not None else None
 
     def begin_exec(
         self,

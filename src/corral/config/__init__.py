@@ -4,6 +4,6 @@
 Start with `settings`, which has every setting with its default.
 """
 
-from corral.config.settings import HOST, OnIsolation, Settings, load_settings
+from corral.config.settings import HOST, GpuReset, OnIsolation, RebalanceTime, Settings, load_settings
 
-__all__ = ["HOST", "OnIsolation", "Settings", "load_settings"]
+__all__ = ["HOST", "GpuReset", "OnIsolation", "RebalanceTime", "Settings", "load_settings"]

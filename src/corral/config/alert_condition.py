@@ -29,7 +29,7 @@ SERIES: Mapping[SubjectKind, tuple[str, ...]] = {
     SubjectKind.DEVICE: (
         "temperature_c", "utilization_pct", "memory_used_pct", "memory_used_mib", "memory_free_mib",
         "memory_bandwidth_pct", "power_w", "sm_clock_mhz", "mem_clock_mhz", "ecc_errors", "xid", "new_xid", "throttled",
-        "unreadable", "jobs",
+        "unreadable", "unhealthy", "jobs",
     ),
     SubjectKind.JOB: ("waiting_s", "running_s", "gpus", "busiest_gpu_pct", "others_waiting"),
     SubjectKind.QUEUE: ("waiting_jobs", "running_jobs", "longest_wait_s", "since_start_s"),

@@ -11,13 +11,14 @@ from corral.config.prices import price_in_words
 from corral.config.settings import KEY_OF, Settings
 from corral.config.site import KEYS_OF_GROUPS, KEYS_OF_QUOTAS
 from corral.config.tuner import TunerSettings
+from corral.core.model.devices.joined_host import HostEntry
 from corral.core.model.devices.price import Price
 from corral.core.model.queues.queue import Quota
 from corral.core.model.units import format_duration, format_memory, format_share
 from corral.core.model.version import dotted
 from corral.wire import to_plain
 
-UNTOLD = frozenset({"places", "unbuilt"})
+UNTOLD = frozenset({"places"})
 """Fields about the file itself, which are not compared."""
 
 _HOUR_S, _DAY_S = 3600.0, 86400.0
@@ -109,5 +110,8 @@ def _parts(values: tuple[Any, ...]) -> Iterator[str]:
             yield f"{name}: {_text('', said) if isinstance(said, int | float | str | Enum) else to_plain(said)}"
         elif isinstance(value, Price):
             yield price_in_words(value)
+        elif isinstance(value, HostEntry):
+            given = {key: said for key, said in to_plain(value).items() if said is not None}
+            yield value.name if len(given) == 1 else f"{{{', '.join(f'{key}: {said}' for key, said in given.items())}}}"
         else:
             yield str(value)

@@ -17,9 +17,9 @@ NodeReader = Callable[[Path, "Node"], Any]
 
 
 class Key(NamedTuple):
-    """A key of a group: the name of the value that it sets (None: no effect yet), and its reader."""
+    """A key of a group: the name of the value that it sets, and its reader."""
 
-    sets: str | None
+    sets: str
     read: NodeReader
 
 
@@ -30,12 +30,10 @@ class KeyGroup:
     Attributes:
         values: the values by the names that they set.
         lines: "line 7" by key.
-        unbuilt: keys that were given but have no effect yet.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, str] = field(default_factory=dict)
-    unbuilt: list[str] = field(default_factory=list)
 
 
 def one(read: Reader) -> NodeReader:
@@ -82,12 +80,7 @@ def read_group(path: Path, node: "MappingNode", keys: Mapping[str, Key], within:
                     f"{place}: {within}{key} is already set in {found.lines[key]}; remove one of the two", field=key
                 )
             found.lines[key] = line_of(key_node)
-            value = keys[key].read(path, value_node)
-            name = keys[key].sets
-            if name is None:
-                found.unbuilt.append(f"{within}{key}")
-            else:
-                found.values[name] = value
+            found.values[keys[key].sets] = keys[key].read(path, value_node)
     wrong.tell()
     return found
 

@@ -21,7 +21,7 @@ from corral.config.readers import (
 )
 from corral.declared.fields import Declared, declarations, without_unit
 
-_HOUR_S = 3600.0
+_UNITS_S = {"_hours": 3600.0, "_minutes": 60.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def keys_of(cls: type[Any], **instead: NodeReader) -> dict[str, Key]:
 
 def words_of(keys: Mapping[str, Key]) -> dict[str, str]:
     """The first key of each field."""
-    return {key.sets: word for word, key in reversed([*keys.items()]) if key.sets is not None}
+    return {key.sets: word for word, key in reversed([*keys.items()])}
 
 
 def _reader(name: str, key: str, declared: Declared) -> NodeReader:
@@ -85,6 +85,7 @@ def _number_reader(name: str, key: str, declared: Declared) -> NodeReader:
         return one(memory(int(least), int(most)))
     if declared.kind is int:
         return one(integer(int(least), int(most)))
-    if key.endswith("_hours") and name.endswith("_s"):
-        return one(number(least / _HOUR_S, most / _HOUR_S, factor=_HOUR_S))
+    for unit, unit_s in _UNITS_S.items():
+        if key.endswith(unit) and name.endswith("_s"):
+            return one(number(least / unit_s, most / unit_s, factor=unit_s))
     return one(duration(least, most) if name.endswith("_s") and not key.endswith("_seconds") else number(least, most))

@@ -1,5 +1,6 @@
 """Read the site's settings of its Kubernetes cluster, for a server with `engine: kubernetes`."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ from corral.core.model.errors import Refused
 
 if TYPE_CHECKING:
     from yaml.nodes import Node, ScalarNode
+
+
+_ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,11 @@ class KubernetesSettings:
         pod_users: the users of these pods, by namespace or by "NAMESPACE/SERVICEACCOUNT". For any other namespace, the
             user has the namespace's name.
         privileged_templates: pod templates of jobs may ask for power over their node, such as its network.
+        agent_account: the service account of the agents on nodes, "NAMESPACE/NAME". The pods of no other account report
+            the devices of their nodes.
+        extender_callers: the common names in the certificates of the kube-schedulers that may use the extender.
+        extender_by_proxy: callers without a certificate may ask the extender for nodes and scores, as those who come
+            through the API server's proxy of services.
     """
 
     kubeconfig: str | None = None
@@ -44,6 +53,9 @@ class KubernetesSettings:
     privileged_templates: bool = False
     scheduler_name: str = "corral"
     pod_users: tuple[tuple[str, str], ...] = ()
+    agent_account: str = "corral-system/corral-agent"
+    extender_callers: tuple[str, ...] = ("system:kube-scheduler",)
+    extender_by_proxy: bool = False
 
 
 def read_kubernetes(path: Path, node: "Node") -> KubernetesSettings:
@@ -70,6 +82,13 @@ def _scheduler_name(node: "ScalarNode") -> str:
     return name
 
 
+def _account(node: "ScalarNode") -> str:
+    account = text(node)
+    if _ACCOUNT.fullmatch(account) is None:
+        raise Refused(f"{account!r:.100} is not a service account; write NAMESPACE/NAME")
+    return account
+
+
 def _pod_user(node: "ScalarNode") -> tuple[str, str]:
     whose, _, user = text(node).partition("=")
     if not (whose and user):
@@ -86,4 +105,5 @@ _KEYS = keys_of(
     host_paths=several(absolute_path),
     scheduler_name=one(_scheduler_name),
     pod_users=several(_pod_user),
+    agent_account=one(_account),
 )

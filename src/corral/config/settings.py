@@ -17,6 +17,7 @@ from corral.config.channel_url import SAFE_KINDS, Channel
 from corral.config.channels import kind, network, read_channels
 from corral.config.docker import DockerSettings, read_docker
 from corral.config.groups import Key, KeyGroup, line_of, lines_of, one, read_group, several
+from corral.config.hosts import read_hosts
 from corral.config.keys import LIVE, OF_THE_FILE, Reads, keys_of, words_of
 from corral.config.kubernetes import KubernetesSettings, read_kubernetes
 from corral.config.lines import (
@@ -29,7 +30,7 @@ from corral.config.lines import (
 )
 from corral.config.mistakes import Collecting
 from corral.config.prices import code_of_currency, read_prices
-from corral.config.readers import absolute_path, host_name, number, site_name, yes_or_no
+from corral.config.readers import absolute_path, host_name, site_name
 from corral.config.site import (
     PoolPlan,
     PoolStrategy,
@@ -44,12 +45,14 @@ from corral.config.site import (
 )
 from corral.config.tuner import TunerSettings, read_tuner
 from corral.core.model.devices.device import MEMORY_WEIGHT, VirtualLayer
+from corral.core.model.devices.joined_host import HostEntry
 from corral.core.model.devices.means import Means
 from corral.core.model.devices.price import Price
 from corral.core.model.errors import Refused
 from corral.core.model.field import Field
 from corral.core.model.placing.split import Strategy
 from corral.core.model.queues.queue import Project, Queue, Quota
+from corral.core.model.runs.packing import MOST_PACKED
 from corral.files import read_whole
 
 if TYPE_CHECKING:
@@ -68,6 +71,20 @@ class HostnameLabel(StrEnum):
 
     HOSTNAME = "hostname"
     CAPITALIZED = "Hostname"
+
+
+class GpuReset(StrEnum):
+    """Whether a quarantined GPU is reset by Corral once nothing uses it."""
+
+    NEVER = "never"
+    WHEN_IDLE = "when-idle"
+
+
+class RebalanceTime(StrEnum):
+    """The times at which the scheduler moves running jobs, so that large jobs find room."""
+
+    NEVER = "never"
+    NIGHTLY = "nightly"
 
 
 class Numa(StrEnum):
@@ -130,7 +147,23 @@ class Settings:
     """`corral.gpu` treats GPUs that it cannot read as available."""
 
     max_temperature_c: Annotated[int, Field(least=30, most=150)] = 95
-    """A hotter device is unhealthy."""
+    """A hotter device is quarantined."""
+
+    probation_command: str | None = None
+    """The command that tests a device before jobs run on it again after a fault; None is Corral's own test."""
+
+    probation_timeout_s: Annotated[float, Field(least=1.0, most=24 * _HOUR_S)] = 300.0
+    """The time after which a test is ended, and the device has failed."""
+
+    probation_watch_s: Annotated[float, Field(least=1.0, most=30 * 24 * _HOUR_S)] = 600.0
+    """The time for which a device is watched after its test, and a suspect device without signs; each relapse
+    doubles it."""
+
+    probation_watch_max_s: Annotated[float, Field(least=1.0, most=365 * 24 * _HOUR_S)] = 24 * _HOUR_S
+    """The longest watch."""
+
+    gpu_reset: GpuReset = GpuReset.NEVER
+    """Whether Corral resets a quarantined device once nothing uses it."""
 
     max_running_jobs: Annotated[int | None, Field(least=1, most=1_000_000), LIVE] = None
     """The most jobs that run at a time; None if the site sets none (`most_running_jobs`)."""
@@ -153,11 +186,26 @@ class Settings:
     pass_unknown_until_s: Annotated[float, Field(least=0, most=365 * 24 * _HOUR_S), LIVE] = 4 * 3600.0
     """A job whose start time is unknown may be passed until it has waited for this time."""
 
+    power_budget_w: Annotated[int | None, Field(least=1, most=10**9), LIVE] = None
+    """The most that the power limits of all GPUs with jobs may add up to, in watts; None for no budget."""
+
     log_max_mib: Annotated[int, Field(least=1, most=1024 * 1024)] = 100
     """The most that one launch may write to its job's log."""
 
     kill_grace_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 10.0
     """The time between SIGTERM and SIGKILL."""
+
+    checkpoint_keep_s: Annotated[float, Field(least=0, most=366 * 24 * _HOUR_S)] = 7 * 86400.0
+    """The time for which checkpoints in the scratch of a job are kept after its end, unless it succeeded."""
+
+    upload_max_mib: Annotated[int, Field(least=1, most=2**26)] = 10 * 1024
+    """The most that one directory may have that is uploaded for a job, or fetched from one."""
+
+    upload_user_max_mib: Annotated[int, Field(least=1, most=2**30)] = 40 * 1024
+    """The most that the server, and each node, keeps of the files of a user's jobs."""
+
+    upload_keep_s: Annotated[float, Field(least=0, most=366 * 24 * _HOUR_S)] = 14 * 86400.0
+    """The time for which such files are kept after their last use."""
 
     retry_backoff_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 1.0
     retry_backoff_max_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 300.0
@@ -178,6 +226,12 @@ class Settings:
     resource_names: str | None = None
     """A file of resource names besides those that come with Corral."""
 
+    pack_jobs: Annotated[int, Field(least=1, most=MOST_PACKED), LIVE] = 2
+    """The most jobs of one user and program that share a GPU if they are submitted as packable; 1 packs none."""
+
+    pack_slowdown: Annotated[float, Field(least=1.0, most=float(MOST_PACKED)), LIVE] = 1.25
+    """Fewer such jobs share a GPU if runs together take more than this many times as long as runs alone."""
+
     guard_grace_s: Annotated[float, Field(least=0, most=_HOUR_S)] = 10.0
     """The time for which a job may use more memory of a shared device than it was granted."""
 
@@ -190,11 +244,28 @@ class Settings:
     reclaim_idle_grace_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 300.0
     """The time between the warning and taking them back."""
 
+    tell_idle_after_s: Annotated[float | None, Field(least=60.0, most=7 * 24 * _HOUR_S)] = None
+    """A job that has not used its GPUs for this time is told so in its log, once, whether or not others wait for them;
+    None means never."""
+
+    test_idle_gpus: bool = False
+    """A GPU whose job was told so is tested once that job has ended."""
+
+    rebalance: RebalanceTime = RebalanceTime.NEVER
+    """When jobs that may be moved are moved, so that other jobs start and nodes become empty: never, or nightly (from
+    3:00 to 4:00 by the server's time zone)."""
+
     mps_control: str = "nvidia-cuda-mps-control"
     """The program that starts MPS daemons."""
 
     mps_multi_user: bool = False
     """Several users may share one MPS daemon."""
+
+    mps_slots: Annotated[int | None, Field(least=2, most=48)] = None
+    """The equal parts of an MPS device, to one of which its daemon holds each client; None lets parts differ."""
+
+    hook: str | None = None
+    """The library that limits jobs on devices shared by `hook`: HAMi-core's libvgpu.so."""
 
     exclusive_process_mode: bool = False
     """The driver allows only one process on a device that is allocated whole."""
@@ -283,8 +354,25 @@ class Settings:
     max_retries: Annotated[int, Field(least=0, most=1000, key="fault_tolerance.max_retries"), LIVE] = 3
     """The number of retries by default, if `auto_retry_failed_jobs` is set."""
 
+    site_retries: Annotated[int, Field(least=0, most=1000), LIVE] = 3
+    """How often a job is requeued because one of its GPUs fell sick. That uses up none of its retries."""
+
+    enable_checkpointing: Annotated[bool, Field(key="fault_tolerance.enable_checkpointing"), LIVE] = False
+    """Whether jobs with a checkpoint signal get it also while they run, if they name no interval."""
+
+    checkpoint_interval_s: Annotated[
+        float, Field(least=6.0, most=7 * 24 * _HOUR_S, key="fault_tolerance.checkpoint_interval_minutes"), LIVE
+    ] = 600.0
+    """The interval of that signal."""
+
     engine: str = HOST
     """The source of the nodes; HOST is this machine."""
+
+    hosts: Annotated[tuple[HostEntry, ...], Reads(read_hosts)] = ()
+    """Hosts that are joined by SSH, besides those that `corral hosts add` joins."""
+
+    ssh_config: Annotated[str | None, Reads(one(absolute_path))] = None
+    """The configuration file of `ssh` for these hosts, in place of the account's own."""
 
     kubernetes: Annotated[KubernetesSettings, Reads(read_kubernetes)] = field(default_factory=KubernetesSettings)
     """The settings of the engine `kubernetes`."""
@@ -307,9 +395,6 @@ class Settings:
     ] = ()
     """Thresholds of alerts on devices: for temperature, utilization, memory, power."""
 
-    unbuilt: Annotated[tuple[str, ...], OF_THE_FILE, LIVE] = ()
-    """Keys that were given but have no effect yet."""
-
     places: Annotated[Mapping[str, str], OF_THE_FILE, LIVE] = field(default_factory=dict, compare=False)
     """File and line of each key that was given, and of each queue, project, pool and alert ("queue night")."""
 
@@ -317,6 +402,11 @@ class Settings:
     def default_retries(self) -> int:
         """The number of retries of a job by default."""
         return self.max_retries if self.auto_retry_failed_jobs else 0
+
+    @property
+    def default_checkpoint_every_s(self) -> float | None:
+        """The interval of the checkpoint signal of a job by default; None is never."""
+        return self.checkpoint_interval_s if self.enable_checkpointing else None
 
     @property
     def most_running_jobs(self) -> int | None:
@@ -373,7 +463,7 @@ def _settings_of(path: Path, root: "Node | None") -> Settings:
     found = read_group(path, root, _KEYS)
     _merge_sections(path, found)
     places = {key: f"{path}, {line}" for key, line in found.lines.items()} | places_of(path, root)
-    settings = Settings(**found.values, unbuilt=tuple(found.unbuilt), places=places)
+    settings = Settings(**found.values, places=places)
     settings = replace(settings, queues=with_policies(settings.queues, settings.algorithm))
     check_agreement(path, settings, found.lines)
     return settings
@@ -395,18 +485,12 @@ def _merge_sections(path: Path, found: KeyGroup) -> None:
                     raise Refused(
                         f"{path}, {line}: {name}.{key} is already set in {before}; remove one of the two", field=key
                     )
-            if sets is not None:
-                found.lines.setdefault(KEY_OF[sets].rpartition(".")[2], line)
+            found.lines.setdefault(KEY_OF[sets].rpartition(".")[2], line)
         found.values.update(section.values)
-        found.unbuilt += section.unbuilt
     wrong.tell()
 
 
-_UNBUILT = {
-    "fault_tolerance.enable_checkpointing": Key(None, one(yes_or_no)),
-    "fault_tolerance.checkpoint_interval_minutes": Key(None, one(number(0, 1e6))),
-}
-_ALL = keys_of(Settings) | _UNBUILT
+_ALL = keys_of(Settings)
 
 KEY_OF = words_of(_ALL)
 """The key of each setting, "SECTION.KEY" for one that is in a section alone."""

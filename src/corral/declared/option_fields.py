@@ -6,13 +6,14 @@ from functools import cache
 from typing import Any, NamedTuple, get_args, get_origin
 
 from corral.core.model.field import Field, JobOption, Kind
+from corral.core.model.files.upload import Upload
 from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import ArraySpec, Submission
 from corral.core.model.jobs.sweep import Sweep
 from corral.declared.fields import Declared, declarations, without_unit
 
-CLASSES = (Request, Container, ArraySpec, Sweep, Submission)
+CLASSES = (Request, Container, ArraySpec, Sweep, Upload, Submission)
 """The classes whose fields are options."""
 
 _OF_TYPES = {bool: Kind.FLAG, float: Kind.NUMBER, str: Kind.TEXT}

@@ -20,6 +20,7 @@ from corral.core.model.devices.device import DeviceSample
 from corral.core.model.home import Home
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.slice import LedgerSnapshot
+from corral.core.ports.engine import JoinedHosts
 from corral.core.ports.ledger import Ledger
 from corral.core.ports.monitoring import JobMonitoring, PredictUse, UseOfJob
 from corral.core.ports.telemetry import NodeTelemetry
@@ -42,6 +43,8 @@ class CoreDoors:
         failures: counts the rounds of patrols that failed, by patrol.
         loopback_url: where the server listens on loopback without encryption; None if it does not.
         serve: makes the running server answer on one more socket. It is called on the event loop.
+        hosts: the hosts that are joined by SSH; None if none can be.
+        of_engine: the parts of the server's engine that features need, by class. It has none of another engine.
     """
 
     home: Home
@@ -58,6 +61,8 @@ class CoreDoors:
     failures: Counter[str]
     loopback_url: str | None
     serve: Callable[[socket.socket], Awaitable[None]]
+    hosts: JoinedHosts | None
+    of_engine: Offers
 
     def patrol(self, name: str, look: Callable[[], None], interval_s: float) -> Patrol:
         """A thread that calls `look` at intervals. Jobs start and run without it."""

@@ -7,7 +7,10 @@ if TYPE_CHECKING:
     from corral.core.model.slice import SliceType
     from corral.features.feature import Feature
 
-NAMES = ("history", "accounting", "channels", "services", "alerts", "tuner", "replays", "dashboard")
+NAMES = (
+    "history", "accounting", "channels", "services", "health", "alerts", "tuner", "replays", "rebalancing", "hosts",
+    "kubernetes", "kube_scheduler", "dashboard",
+)  # fmt: skip
 """Each stands behind those that it needs. The dashboard is last: it answers at each path that no other route has."""
 
 

@@ -13,6 +13,11 @@ def clock_time(at: float | None) -> str:
     return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)
 
 
+def full_time(at: float) -> str:
+    """A time with its date, its seconds and its zone, for whoever reads it elsewhere and later."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(at))
+
+
 def clock_span(begin: float, end: float) -> str:
     """A stretch of time: "08:00 to 14:20" today, else both with their dates."""
     dates = [time.localtime(at)[:3] for at in (begin, end, time.time())]

@@ -21,6 +21,8 @@ _ANSWER_TIMEOUT_S = 5.0
 _TAKEN = (
     DeviceState.UNREADABLE,
     DeviceState.UNHEALTHY,
+    DeviceState.QUARANTINED,
+    DeviceState.PROBATION,
     DeviceState.CORDONED,
     DeviceState.ALLOCATED,
     DeviceState.RESERVED,

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from corral.core.model.answers.devices import DeviceRow
 from corral.formatting.bars import bar, spark_line
 from corral.formatting.device_names import device_called, short_model
-from corral.formatting.device_words import STATE_STYLES, holder_words, in_gib, known, memory_style, parts_in_use
+from corral.formatting.device_words import (
+    STATE_STYLES,
+    health_words,
+    holder_words,
+    in_gib,
+    known,
+    memory_style,
+    part_words,
+    parts_in_use,
+)
 from corral.formatting.times import clock_time
 from corral.tui.sparks import MOST_STEPS, STEP_S, Sparks
 from corral.tui.styled_lines import Line, Span, cell, clipped_to, line_of
@@ -95,6 +104,8 @@ def about_device(device: DeviceRow, several: bool) -> str:
     if device.state_since is not None:
         words.append(f"since {clock_time(device.state_since)}")
     told = " ".join(words) + (f": {device.state_reason}" if device.state_reason else "")
+    if health := health_words(device):
+        told += f"; {health}"
     holders = {holder.job for holder in device.holders}
     strangers = [process for process in device.processes if process.job not in holders]
     for process in strangers:
@@ -102,6 +113,8 @@ def about_device(device: DeviceRow, several: bool) -> str:
         told += f"; {process.user or '?'}/{process.pid}{place} runs {process.command or '?'}"
     if device.pod is not None:
         told += f"; {device.pod}"
+    for part in device.parts:
+        told += f"; {part_words(part)}"
     if device.throttled_by:
         told += f"; clocks held down by {', '.join(device.throttled_by)}"
     return told
@@ -113,4 +126,6 @@ def _who(device: DeviceRow) -> str:
         return " ".join(map(holder_words, device.holders))
     if device.pod is not None:
         return str(device.pod)
+    if device.parts:
+        return ", ".join(map(part_words, device.parts))
     return " ".join(f"{process.container or process.user or '?'}/pid {process.pid}" for process in device.processes)

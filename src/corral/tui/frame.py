@@ -28,7 +28,7 @@ def head_line(board: Board, columns: int, now: float, away: str = "") -> Line:
         return [cell(f"nothing starts now: {server.obstacle}", columns, "red")]
     given = [device for device in board.devices.values() if not device.sliced]
     nodes = {device.node for device in given}
-    only = server.node or next((node for node in nodes if node), "no node with a GPU")
+    only = next((node for node in nodes if node), server.node or "no node with a GPU")
     here = f"{len(nodes)} nodes" if len(nodes) > 1 else only
     here = f"{server.cluster}: {here}" if server.cluster else here
     free = [device.state for device in given].count("free")

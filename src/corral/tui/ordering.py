@@ -16,7 +16,10 @@ DEVICE_ORDERS = ("index", "use", "memory", "state")
 
 _PHASE_RANK = {"STOPPING": 0, "RUNNING": 0, "STARTING": 0, "PENDING": 1}
 
-_WORST_FIRST = ("unreadable", "unhealthy", "cordoned", "stale", "in_use", "reserved", "allocated", "free")
+_WORST_FIRST = (
+    *("unreadable", "unhealthy", "quarantined", "probation", "suspect", "cordoned", "stale", "in_use", "reserved"),
+    *("allocated", "free"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from corral.core.model.units import MILLI_PER_DEVICE, format_share
 from corral.vendors.sharing_driver import share_refusal
 
 
-class _WithoutSetup:
+class WithoutSetup:
     """A means of sharing without setup of the device: jobs create no slices, and existing slices stay for the
     next job.
     """
@@ -26,7 +26,7 @@ class _WithoutSetup:
         """Do nothing."""
 
 
-class Exclusive(_WithoutSetup):
+class Exclusive(WithoutSetup):
     """Sharing with one tenant, which has the whole device."""
 
     means = Means.EXCLUSIVE
@@ -40,7 +40,7 @@ class Exclusive(_WithoutSetup):
         return None
 
 
-class Timeslice(_WithoutSetup):
+class Timeslice(WithoutSetup):
     """Sharing by time slices: the tenants take turns on the device. Their shares together are at most the whole device.
 
     The driver enforces no limits; the memory guard watches the memory of the jobs.
@@ -52,7 +52,7 @@ class Timeslice(_WithoutSetup):
         return share_refusal(device, tenants, newcomer)
 
 
-class Slices(_WithoutSetup):
+class Slices(WithoutSetup):
     """Sharing by slices, with one tenant for each slice. A tenant's grant names the slice; `device` is the device that
     contains it.
 

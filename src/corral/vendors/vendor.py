@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from corral.clock import Clock
 from corral.core.model.answers.devices import SlicePlan
 from corral.core.model.devices.device import Device, DeviceSample, Node
-from corral.core.model.devices.means import Means
+from corral.core.model.devices.health import Verdict
+from corral.core.model.devices.means import ClientLimits, Means
 from corral.core.model.errors import BackendFailed
 from corral.core.model.jobs.job import Request
 from corral.core.model.version import Version
 from corral.core.ports.node import SliceChange
 from corral.core.ports.preflight import Finding, Place, Workload
+from corral.core.ports.telemetry import Care
 from corral.vendors.sharing_driver import SharingDriver
 
 if TYPE_CHECKING:
@@ -42,10 +44,12 @@ class DriverSource(Protocol):
 
     Attributes:
         unopened: sentences on devices that the driver counts but does not open.
+        one_by_one: reading devices one by one costs no more than reading all at once.
     """
 
     name: str
     unopened: tuple[str, ...]
+    one_by_one: bool
 
     def found(self) -> FoundDevices:
         """The devices; the same object until they are read anew. Raises BackendFailed if no driver answers."""
@@ -55,8 +59,27 @@ class DriverSource(Protocol):
         """One sample of each device, or of those in `uuids`. A device that cannot be read has its `fault` set."""
         ...
 
+    def take_care(self, care: Care) -> None:
+        """Deal with devices so from now on (`Source.take_care`)."""
+        ...
+
     def close(self) -> None:
         """Close the driver session."""
+        ...
+
+
+class PowerControl(Protocol):
+    """Reads and sets the power limits of a vendor's devices. Calls may be slow or hang.
+
+    They raise BackendFailed, with the driver's words.
+    """
+
+    def limit_mw(self, uuid: str) -> int:
+        """The power limit that is set."""
+        ...
+
+    def set_limit_mw(self, uuid: str, limit_mw: int) -> None:
+        """Set the power limit. If the driver refuses, it stays as it was."""
         ...
 
 
@@ -64,11 +87,13 @@ class DriverSource(Protocol):
 class DriverLibrary:
     """A way to a driver, with its name for a person. `open` returns a source that has answered.
 
-    It raises BackendFailed with the reason if there is no source, and NotHere if the reason needs no message.
+    It raises BackendFailed with the reason if there is no source, and NotHere if the reason needs no message. `power`
+    makes the control of power limits, None if there is none this way. A driver accepts a limit only from root.
     """
 
     name: str
-    open: Callable[[Clock], DriverSource]
+    open: Callable[[Clock, Care], DriverSource]
+    power: Callable[[], PowerControl] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +142,16 @@ class HostSharing(Protocol):
         """A sentence on why jobs cannot share a daemon on the device here (`Means.MPS`); None if they can."""
         ...
 
+    def unhooked(self, device: Device) -> str | None:
+        """A sentence on why no library limits jobs on the device here (`Means.HOOK`); None if one does."""
+        ...
+
     def one_user(self, device: Device) -> bool:
         """Whether a daemon serves one Unix user at a time on the device."""
+        ...
+
+    def client_limits(self, device: Device) -> ClientLimits:
+        """The limits that a daemon sets to the clients of the device."""
         ...
 
     def daemons(self) -> tuple[int, ...]:
@@ -174,17 +207,54 @@ class KubernetesNames:
     model: Callable[[str], str]
 
 
+class ErrorMeaning(NamedTuple):
+    """The meaning of an error of a driver by its number: the consequence, and the cause for a person.
+
+    `ends_job` says whether the work that met it has ended, or cannot go on.
+    """
+
+    verdict: Verdict
+    cause: str
+    ends_job: bool = False
+
+
+class LoggedError(NamedTuple):
+    """An error in the kernel's log: the PCI address of the device, the number, and the process that is named."""
+
+    pci_bus_id: str
+    code: int
+    pid: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class HealthSigns:
     """The signs of a faulty device.
 
     Attributes:
-        application_errors: numbers of the driver's errors (`DeviceSample.xid`) that are a program's fault.
+        error: the name of the driver's errors for a person.
+        errors: the meaning of the errors by number; `unknown` is the meaning of all others.
+        recovery: the number of the error by which the driver announces a change of the recovery action, None if none.
+        contained, uncontained: numbers of errors which say that uncorrectable memory errors reached no other work, or
+            may have.
+        logged: reads the error in a line that the kernel has logged; None if it is none of the driver's errors.
         reset: the command that resets a device, given its UUID.
+        own_test: the module that tests a device if it is run; it sees no other. None if Corral has no test of them.
     """
 
-    application_errors: frozenset[int]
+    error: str
+    errors: Mapping[int, ErrorMeaning]
+    unknown: ErrorMeaning
+    recovery: int | None
+    contained: frozenset[int]
+    uncontained: frozenset[int]
+    logged: Callable[[str], LoggedError | None]
     reset: Callable[[str], str]
+    own_test: str | None = None
+
+    @property
+    def application_errors(self) -> frozenset[int]:
+        """The numbers of errors (`DeviceSample.xid`) that are a program's fault."""
+        return frozenset(code for code, meaning in self.errors.items() if meaning.verdict is Verdict.BLAMES_JOB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +275,36 @@ class MockNames:
     slice_id: Callable[[str, int], str]
 
 
+class DeviceNumbers(NamedTuple):
+    """Character devices: a major number, and the minor numbers from `first` to `last`."""
+
+    major: int
+    first: int
+    last: int
+
+
 class Reached(NamedTuple):
     """The properties of a device that a container needs: its UUID and its device files."""
 
     uuid: str
     files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFiles:
+    """The character devices of a vendor on a host, as far as they belong to single GPUs or slices of them.
+
+    Attributes:
+        numbers: the numbers that its GPUs may have, also those that Corral does not know or that appear later.
+        number_of: the number of a device file by its name, for a file that does not exist yet; None if it shows none.
+        kernel_drivers: the names of its kernel drivers, which also make DRM devices of its GPUs.
+        in_container: the fields of Docker's HostConfig for these devices; it also gets the CDI names of the daemon.
+    """
+
+    numbers: Callable[[], Sequence[DeviceNumbers]]
+    number_of: Callable[[str], DeviceNumbers | None]
+    kernel_drivers: tuple[str, ...]
+    in_container: Callable[[Sequence[Reached], Collection[str]], Json]
 
 
 Rule = Callable[[Workload, Place], Iterator[Finding]]
@@ -229,7 +324,7 @@ class Vendor:
         unset: variables that a process with its devices must not have.
         of_the_host: variables without a meaning in a container, which sees only its own devices.
         void: variables by which an image sees no device of this vendor.
-        in_container: the fields of Docker's HostConfig for these devices; it also gets the CDI names of the daemon.
+        files: how processes reach its devices: by character devices, which a fence opens to their job alone.
         unfit: the reason why jobs cannot share a daemon on a device, as far as node and device show it.
         share: makes the sharing of devices on a host.
         slice_milli: the milli-GPU of a slice, given its profile, its memory and its device.
@@ -247,7 +342,7 @@ class Vendor:
     unset: tuple[str, ...]
     of_the_host: tuple[str, ...]
     void: Mapping[str, str]
-    in_container: Callable[[Sequence[Reached], Collection[str]], Json]
+    files: DeviceFiles
     unfit: Callable[[Node, Device], str | None]
     share: Callable[[Host], HostSharing]
     slice_milli: Callable[[str, int | None, Device], int]
@@ -258,3 +353,10 @@ class Vendor:
     kubernetes: KubernetesNames
     signs: HealthSigns
     mock: MockNames
+
+    def power(self) -> PowerControl:
+        """The control of power limits on this host. Raises BackendFailed if no way to the driver has one."""
+        for library in self.libraries:
+            if library.power is not None:
+                return library.power()
+        raise BackendFailed(f"Corral sets no power limits of GPUs made by {self.title}")

@@ -45,7 +45,9 @@ def test_gpus_that_are_not_well_are_named_with_what_to_do(home: Home, stubbed_nv
     stubbed_nvml.say("devices 3", "gpu 0 lost 1", "gpu 1 temp 41", "gpu 2 temp 39")
     found = check_devices(home)
     assert found.state == "warning"
-    assert re.match(r"2 GPUs through nvml, driver \S+; GPU 1 .* is unhealthy: it is at 41°C; at most 40°C", found.found)
+    assert re.match(
+        r"2 GPUs through nvml, driver \S+; GPU 1 .* is quarantined: it is at 41°C; at most 40°C", found.found
+    )
     assert "; GPU 0 cannot be opened: " in found.found
     assert "sudo dmesg | grep -i xid" in found.advice
     assert "check the cooling" in found.advice
@@ -100,9 +102,9 @@ def test_settings_that_cannot_be_meant_so_are_a_fault_and_ones_without_effect_ar
     home.config_file.chmod(0o600)
     found = check_settings(home)
     assert (found.state, "channels.ops: this URL is incomplete" in found.found) == ("failure", True)
-    home.config_file.write_text("fault_tolerance:\n  enable_checkpointing: true\n")
+    home.config_file.write_text("allocation:\n  strategy: hybrid\n")
     found = check_settings(home)
-    assert (found.state, "enable_checkpointing has no effect yet" in found.found) == ("warning", True)
+    assert (found.state, "reserved_ratio 0.3 has no effect yet" in found.found) == ("warning", True)
 
 
 def test_another_number_of_gpus_than_expected_is_told(home: Home, stubbed_nvml: NvmlStub) -> None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 from corral.clock import SystemClock
 from corral.core.control.launching.dispatcher import Dispatcher
@@ -77,14 +78,14 @@ class Cluster:
     def _node(self) -> SimulatedNode:
         return SimulatedNode(SimulatedRuntime(self.clock), self.clock, answer_within_s=0.3)
 
-    def commit(self, number: int, *members: Member, retries: int = 0) -> str:
-        """A job of this number gets these members; the id of its allocation."""
-        return self.commit_soon(number, *members, retries=retries).result()
+    def commit(self, number: int, *members: Member, **terms: Any) -> str:
+        """A job of this number, with these `terms` of a spec, gets these members; the id of its allocation."""
+        return self.commit_soon(number, *members, **terms).result()
 
-    def commit_soon(self, number: int, *members: Member, retries: int = 0) -> "Future[str]":
+    def commit_soon(self, number: int, *members: Member, **terms: Any) -> "Future[str]":
         """As `commit`, without waiting for the ledger."""
         request = Request(devices=len(members[0].grants), gang_size=len(members))
-        waiting = Job(str(number), number, JobSpec("alice", ("true",), request=request, retries=retries), 0.0)
+        waiting = Job(str(number), number, JobSpec("alice", ("true",), request=request, **terms), 0.0)
 
         def decide(view: View) -> Decided[str]:
             now = self.clock.now()
@@ -94,9 +95,9 @@ class Cluster:
 
         return self.ledger.commit(decide)
 
-    def run(self, number: int, *members: Member, retries: int = 0) -> str:
+    def run(self, number: int, *members: Member, **terms: Any) -> str:
         """As `commit`, and the job runs."""
-        allocation_id = self.commit(number, *members, retries=retries)
+        allocation_id = self.commit(number, *members, **terms)
         self.dispatcher.launch(allocation_id)
         until(lambda: self.phase(number) is Phase.RUNNING)
         return allocation_id

@@ -1,5 +1,6 @@
 """The deciding loop: when it wakes, what it commits of a plan, and what it hands on."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -12,7 +13,7 @@ from corral.core.control.deciding import controller as controller_module
 from corral.core.control.deciding.controller import Controller, CyclePlanner
 from corral.core.lifecycle import commands, starting
 from corral.core.model.errors import LedgerFailed
-from corral.core.model.fact import AllocationMade, Delta, JobSubmitted, StartsPromised
+from corral.core.model.fact import AllocationMade, Delta, JobSubmitted, NodeObserved, StartsPromised
 from corral.core.model.jobs.job import Job, JobSpec, Request
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Placement, Promise
@@ -274,6 +275,26 @@ def test_a_ledger_that_cannot_write_is_an_obstacle_and_its_starts_are_made_when_
         assert ticking.launched == []
     until(lambda: ticking.launched == ["1.1"])
     until(lambda: controller.obstacle is None)
+
+
+def test_a_ledger_that_cannot_write_is_tried_once_a_tick_whatever_happens_meanwhile(
+    cluster: Deciding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: Future[Any] = Future()
+    failed.set_exception(LedgerFailed("no space left on the ledger's disk"))
+    cluster.submit(1)
+    commit = cluster.ledger.commit
+    monkeypatch.setattr(cluster.ledger, "commit", lambda decide, **about: failed)
+    script = cluster.decide_by(lambda view: Plan(view.version, starts=(start(1, "a", 0),)))
+    controller = cluster.controller
+    assert controller is not None
+    until(lambda: controller.obstacle is not None)
+    cycles = script.cycles
+    for _ in range(20):
+        cluster.ledger.observe([NodeObserved(cluster.ledger.view().nodes["a"])])
+        commit(lambda _: Decided((), None)).result()
+        time.sleep(0.005)
+    assert script.cycles == cycles
 
 
 def test_a_cycle_that_fails_is_tried_again(

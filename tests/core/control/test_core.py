@@ -13,17 +13,21 @@ from corral.clock import SystemClock
 from corral.core.access.caller import Caller
 from corral.core.control.changing.job_changes import Verb
 from corral.core.ledger.fold import check
+from corral.core.lifecycle.device_faults import device_fell_sick
+from corral.core.model.devices.health import DeviceHealth, Health
 from corral.core.model.errors import Conflict
-from corral.core.model.fact import ConditionObserved, NodeObserved
+from corral.core.model.fact import ConditionObserved, DeviceHealthChanged, JobChanged, NodeObserved
 from corral.core.model.home import Home
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.job_update import JobUpdate
 from corral.core.model.jobs.phase import Phase
+from corral.core.model.jobs.site_faults import OnFault
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.placing.fit import Misfit, fit
 from corral.core.model.placing.state import node_state
 from corral.core.model.units import MILLI_PER_DEVICE
-from corral.core.ports.ledger import JobQuery
+from corral.core.model.view import View
+from corral.core.ports.ledger import Decided, JobQuery
 from corral.features.feature_list import slices
 from corral.host.node.mock.simulated_node import SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
@@ -33,6 +37,7 @@ from tests.core.control.strategies import box
 GPUS = 3
 PICKS = st.integers(0, 99)
 """Which of those there are, counted round: a draw whose range is theirs would differ when a server is slow."""
+ON_FAULT = st.sampled_from([None, OnFault.REQUEUE, OnFault.LEAVE])
 ALICE = Caller("alice", 1000, 1000, (1000,), admin=True)
 BOX = box(GPUS)
 
@@ -40,6 +45,13 @@ BOX = box(GPUS)
 def server_of(home: Home, runtime: SimulatedRuntime) -> LiveServer:
     nodes = {"box": SimulatedNode(runtime, SystemClock())}
     return LiveServer(home, nodes, [NodeObserved(BOX.nodes["box"]), *map(ConditionObserved, BOX.conditions.values())])
+
+
+def sickened(view: View, changed: DeviceHealthChanged) -> Decided[tuple[str, ...]]:
+    """A device falls sick: what the watch over devices commits, and the allocations to stop."""
+    facts = [changed, *device_fell_sick(view, changed.uuid, changed.health, changed.at)]
+    stopping = [one for one in facts if isinstance(one, JobChanged) and one.changes.get("phase") is Phase.STOPPING]
+    return Decided(tuple(facts), tuple(view.jobs[one.job_id].allocation_id or "" for one in stopping))
 
 
 class LifeOfAServer(RuleBasedStateMachine):
@@ -63,11 +75,11 @@ class LifeOfAServer(RuleBasedStateMachine):
         live = sorted(self.server.ledger.view().allocations)
         return live[pick % len(live)] if live else None
 
-    @rule(gpus=st.integers(0, GPUS), count=st.integers(1, 3), follow=st.booleans())
-    def submit(self, gpus: int, count: int, follow: bool) -> None:
+    @rule(gpus=st.integers(0, GPUS), count=st.integers(1, 3), follow=st.booleans(), on_fault=ON_FAULT)
+    def submit(self, gpus: int, count: int, follow: bool, on_fault: OnFault | None) -> None:
         active = sorted(self.server.ledger.view().jobs, key=int)
         after = (active[-1],) if follow and active else ()
-        work = Submission(("true",), request=Request(devices=gpus), workdir="/", after=after)
+        work = Submission(("true",), request=Request(devices=gpus), workdir="/", after=after, on_fault=on_fault)
         self.acknowledged += self.server.service.submit([work] * count, ALICE)
         self.server.settle()
 
@@ -114,10 +126,10 @@ class LifeOfAServer(RuleBasedStateMachine):
             return
         if restarted:
             self.server.close()
-            self.runtime.forget(lost)
+            self.runtime.lose_record(lost)
             self.server = server_of(self.home, self.runtime)
         else:
-            self.runtime.forget(lost)
+            self.runtime.lose_record(lost)
             self.runtime.on_event(lost)
         while lost in self.server.ledger.view().allocations:
             time.sleep(0.001)
@@ -132,6 +144,19 @@ class LifeOfAServer(RuleBasedStateMachine):
             self.server.service.device_cordons.cordon(str(index), "a test", ALICE)
         else:
             self.server.service.device_cordons.uncordon(str(index), ALICE)
+        self.server.settle()
+
+    @rule(index=st.integers(0, GPUS - 1), state=st.sampled_from([Health.QUARANTINED, Health.HEALTHY]))
+    def fall_sick_or_recover(self, index: int, state: Health) -> None:
+        uuid, ledger, at = f"GPU-{index}", self.server.ledger, time.time()
+        health = DeviceHealth(state, "a test", at, relapses=1)
+        changed = DeviceHealthChanged(uuid, health, at=at, by="test")
+        if state is Health.HEALTHY:
+            ledger.commit(lambda _: Decided((changed,), None)).result()
+        else:
+            stopped = ledger.commit(lambda view: sickened(view, changed)).result()
+            for allocation_id in stopped:
+                self.server.core.dispatcher.stop(allocation_id)
         self.server.settle()
 
     @rule(ending=st.sets(st.integers(0, 5)))
@@ -178,7 +203,22 @@ class LifeOfAServer(RuleBasedStateMachine):
             )
         waiting = [j for j in view.jobs.values() if j.phase is Phase.PENDING and not j.held and not j.waits_for]
         for head in sorted(waiting, key=lambda j: (used[j.spec.queue], j.spec.queue, j.spec.priority, j.sequence))[:1]:
-            assert isinstance(fit(head.spec.request, node_state(view, "box")), Misfit), f"{head.id} could run"
+            request = head.spec.request
+            usable = [i for i, device in enumerate(view.nodes["box"].devices) if request.may_use(device)]
+            assert isinstance(fit(request, node_state(view, "box"), usable=usable), Misfit), f"{head.id} could run"
+
+    @invariant()
+    def a_job_that_is_to_move_runs_on_no_sick_device(self) -> None:
+        view = self.server.ledger.view()
+        for job in view.jobs.values():
+            if job.allocation_id in view.allocations and job.spec.on_fault is OnFault.REQUEUE:
+                sick = [uuid for uuid in job.devices if uuid in view.health]
+                assert all(view.health[uuid].state is not Health.QUARANTINED for uuid in sick)
+
+    @invariant()
+    def whoever_is_held_by_the_server_is_told_why(self) -> None:
+        for job in self.server.ledger.view().jobs.values():
+            assert job.held_because is None or job.held
 
     @invariant()
     def the_journal_folds_to_the_tables(self) -> None:

@@ -255,3 +255,36 @@ def test_a_member_with_whole_devices_is_bound_to_their_numa_nodes() -> None:
     assert launch.numa == NumaBinding((1,), (2, 3))
     (unbound,) = launches_of(view.jobs["1"], allocation, view)
     assert unbound.numa is None
+
+
+def checkpoint_dirs_of(members: int = 1, *, script: bool = False, **change: object) -> list[tuple[str, ...]]:
+    view, allocation = held()
+    names = tuple("ab"[rank % 2] for rank in range(members))
+    placement = Placement(tuple(Member(name, ()) for name in names))
+    spec = replace(view.jobs["1"].spec, workdir="/w", script=script, **change)  # type: ignore[arg-type]
+    job_1 = replace(view.jobs["1"], spec=spec)
+    launches = launches_of(job_1, replace(allocation, placement=placement), view)
+    return [launch.checkpoint_dirs for launch in launches]
+
+
+def test_a_job_that_saves_its_work_has_a_directory_for_it() -> None:
+    assert checkpoint_dirs_of() == [()]
+    assert checkpoint_dirs_of(checkpoint_signal="USR1") == [("checkpoint",)]
+    assert checkpoint_dirs_of(checkpoint_dir="saved/%j") == [("/w/saved/1",)]
+    assert checkpoint_dirs_of(checkpoint_dir="/data", checkpoint_signal="USR1") == [("/data",)]
+
+
+def test_each_member_of_a_gang_has_a_directory_but_its_script_has_one() -> None:
+    assert checkpoint_dirs_of(2, checkpoint_dir="/d") == [("/d/rank-0", "/d/rank-1")] * 2
+    assert checkpoint_dirs_of(2, checkpoint_dir="/d/%t") == [("/d/0", "/d/1")] * 2
+    assert checkpoint_dirs_of(2, checkpoint_signal="USR1") == [("checkpoint/rank-0", "checkpoint/rank-1")] * 2
+    assert checkpoint_dirs_of(2, script=True, checkpoint_dir="/d") == [("/d",)] * 2
+
+
+def test_a_job_knows_the_signal_that_asks_it_to_save() -> None:
+    view, allocation = held()
+    spec = replace(view.jobs["1"].spec, checkpoint_signal="B:USR1", checkpoint_grace_s=90.0)
+    spec = replace(spec, env=(("CORRAL_RESTORE", "/of/another"), ("CORRAL_CHECKPOINT_DIR", "/of/another")))
+    (launch,) = launches_of(replace(view.jobs["1"], spec=spec), allocation, view)
+    told = {name: value for name, value in launch.env if "CHECKPOINT" in name or "RESTORE" in name}
+    assert told == {"CORRAL_CHECKPOINT_SIGNAL": "USR1", "CORRAL_CHECKPOINT_GRACE_S": "90"}

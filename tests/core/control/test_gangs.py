@@ -1,5 +1,6 @@
 """A gang runs, ends and is stopped as one, on however many nodes it is."""
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,6 +35,31 @@ def test_every_member_is_launched_on_its_node_and_told_the_same_meeting_place(cl
     assert [launch.rank for launch in attempt.launches] == [0, 1, 2]
 
 
+def test_no_other_member_is_launched_while_the_first_ones_agent_answers_at_the_meeting_place(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+    launch = runtime(cluster, "a").launch
+
+    def slow(work: Launch) -> None:
+        asked.set()
+        assert go_on.wait(20)
+        launch(work)
+
+    monkeypatch.setattr(runtime(cluster, "a"), "launch", slow)
+    cluster.dispatcher.launch(cluster.commit(1, on("a", 0), on("b", 0)))
+    assert asked.wait(20)
+    attempt, done = cluster.dispatcher.attempts.of("1.1"), threading.Event()
+    assert attempt is not None
+    # What b was to do for this user has been done before this.
+    cluster.registry.worker("b").put(done.set, attempt.user)
+    assert done.wait(20)
+    others = runtime(cluster, "b").launches()
+    go_on.set()
+    assert others == ()
+    until(lambda: runtime(cluster, "b").launches() == ("1.1-1",))
+
+
 def test_a_gang_has_succeeded_when_its_last_member_has(cluster: Cluster) -> None:
     cluster.run(1, on("a", 0), on("b", 0))
     runtime(cluster, "a").finish("1.1")
@@ -66,6 +92,22 @@ def test_when_a_member_dies_the_gang_is_lost(cluster: Cluster) -> None:
     cluster.run(1, on("a", 0), on("b", 0))
     runtime(cluster, "b").die("1.1-1")
     until(lambda: cluster.phase(1) is Phase.LOST)
+
+
+def test_a_gang_whose_nodes_do_not_reach_its_meeting_place_does_not_start_and_says_which(cluster: Cluster) -> None:
+    cluster.nodes["b"].unreached = "No route to host"
+    cluster.dispatcher.launch(cluster.commit(1, on("a", 0), on("b", 0), on("b", 1)))
+    until(lambda: cluster.phase(1) is Phase.PENDING)
+    reason = cluster.job(1).reason or ""
+    assert "node b cannot reach 127.0.0.1:29500, where the gang's members meet on node a: No route to host" in reason
+    assert cluster.ledger.view().allocations == {}
+    cluster.nodes["b"].unreached = None
+    cluster.run(2, on("a", 0), on("b", 0))
+
+
+def test_members_on_one_node_meet_there_untried(cluster: Cluster) -> None:
+    cluster.nodes["a"].unreached = "No route to host"
+    cluster.run(1, on("a", 0), on("a", 1))
 
 
 def test_when_a_member_cannot_be_launched_none_runs_and_the_gang_waits_again(cluster: Cluster) -> None:

@@ -20,6 +20,7 @@ from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.launch import Launch, LaunchPhase
+from corral.core.model.view import View
 from corral.core.ports.ledger import Decided
 from corral.core.ports.node import Reconciled, Reports
 from corral.host.node.mock.simulated_node import SimulatedNode
@@ -45,8 +46,15 @@ def come(cluster: Cluster, node: str) -> None:
 @contextmanager
 def busy_ledger(cluster: Cluster) -> Iterator[None]:
     """Nothing that is put to the ledger meanwhile is seen by anybody before the end."""
-    go_on = threading.Event()
-    cluster.ledger.commit(lambda _: Decided((), go_on.wait(60.0)))
+    begun, go_on = threading.Event(), threading.Event()
+
+    def decide(_: View) -> Decided[bool]:
+        begun.set()
+        return Decided((), go_on.wait(60.0))
+
+    cluster.ledger.commit(decide)
+    # Its batch is complete once it is decided: all that comes later is written together.
+    assert begun.wait(60.0)
     yield
     go_on.set()
 
@@ -320,6 +328,40 @@ def test_a_node_for_which_too_much_waits_is_reconciled_later(cluster: Cluster, m
     cluster.recovery.try_again()
     assert cluster.recovery.wait(60.0)
     assert cluster.phase(1) is Phase.PENDING
+
+
+def full_disk(cluster: Cluster, *, full: bool) -> None:
+    """The ledger's database may not grow, or may grow again."""
+    with cluster.ledger.database.writing() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages if full else 1 << 30}")
+
+
+def gone_while_the_disk_is_full(cluster: Cluster) -> None:
+    """A node is given up in the same transaction as facts for which the disk has no room."""
+    full_disk(cluster, full=True)
+    with busy_ledger(cluster):
+        submissions = [cluster.commit_soon(100 + number, on("b", 0)) for number in range(40)]
+        cluster.recovery.node_gone("a")
+    assert all(submission.exception(60.0) for submission in submissions)
+    full_disk(cluster, full=False)
+
+
+def test_a_node_that_goes_while_the_ledgers_disk_is_full_is_given_up_once_there_is_room(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0))
+    gone_while_the_disk_is_full(cluster)
+    assert cluster.phase(1) is Phase.RUNNING
+    cluster.recovery.try_again()
+    until(lambda: cluster.phase(1) is Phase.LOST)
+
+
+def test_a_node_that_came_back_meanwhile_is_not_given_up(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0))
+    gone_while_the_disk_is_full(cluster)
+    come(cluster, "a")
+    cluster.recovery.try_again()
+    cluster.ledger.commit(lambda _: Decided((), None)).result()
+    assert cluster.phase(1) is Phase.RUNNING
 
 
 BOX = box(1)

@@ -8,12 +8,16 @@ import pytest
 
 from corral.core.control.changing import job_changes
 from corral.core.control.changing.job_changes import Verb
+from corral.core.lifecycle.phase_changes import held_by_server
 from corral.core.model.answers.job_changes import ChangedJobs
+from corral.core.model.devices.device import Silence
 from corral.core.model.errors import Forbidden, NotFound, Refused
+from corral.core.model.fact import SilenceObserved
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.job_choice import JobChoice
 from corral.core.model.jobs.job_filter import JobFilter
 from corral.core.model.jobs.phase import Phase
+from corral.core.ports.ledger import Decided
 from tests.core.control.cluster import on, until
 from tests.core.control.test_service import ALICE, ARRAY, BOB, OVERSEER, ROOT, TRUE, Served
 
@@ -68,6 +72,14 @@ def test_what_runs_of_many_cancelled_jobs_is_stopped(served: Served) -> None:
     job_id = served.running(one_named(served, "one"), on("a", 0))
     cancel(served, JobChoice(user="me", phase=(Phase.RUNNING,)))
     until(lambda: served.phase_of(job_id) is Phase.CANCELLED)
+
+
+def test_a_cancelled_job_on_a_node_that_does_not_answer_is_said_to_end_when_the_node_is_back(served: Served) -> None:
+    runs = served.running(one_named(served, "one"), on("a", 0))
+    served.ledger.observe([SilenceObserved("a", Silence(0.0, "no route"))])
+    until(lambda: "a" in served.ledger.view().silences)
+    found = cancel(served, JobChoice((runs,)))
+    assert found.notes == (f"node a does not answer: what job {runs} has there ends when it is back",)
 
 
 def test_jobs_of_others_are_changed_by_administrators_who_name_their_user(served: Served) -> None:
@@ -151,6 +163,19 @@ def test_hold_and_release_mean_jobs_that_wait_and_are_not_so_yet(served: Served)
     changes = served.service.changes
     assert changes.many(Verb.HOLD, JobChoice(user="me"), ALICE).ids == (second,)
     assert changes.many(Verb.RELEASE, JobChoice(user="me"), ALICE).ids == (second, first)
+
+
+def test_a_job_that_the_server_holds_is_released_by_an_administrator_alone(served: Served) -> None:
+    held, mine = named(served, "held", "mine")
+    because = held_by_server(served.ledger.view().jobs[held], "2 GPUs fell sick", at=1.0, by="corral:health-watch")
+    served.ledger.commit(lambda _: Decided((because,), None)).result()
+    served.do("hold", mine)
+    with pytest.raises(Forbidden, match=f"job {held} is held because 2 GPUs fell sick; only an administrator"):
+        served.service.changes.one(Verb.RELEASE, held, ALICE)
+    told = served.service.changes.many(Verb.RELEASE, JobChoice(ids=(held, mine)), ALICE)
+    assert (told.ids, [one.id for one in told.unchanged]) == ((mine,), [held])
+    assert served.service.changes.one(Verb.RELEASE, held, ROOT) == (held,)
+    assert served.ledger.view().jobs[held].held_because is None
 
 
 def test_requeue_means_jobs_that_failed_and_others_only_where_that_is_said(served: Served) -> None:

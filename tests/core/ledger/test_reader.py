@@ -2,7 +2,7 @@
 
 import sqlite3
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import product
@@ -286,6 +286,26 @@ def test_what_was_lost_counts_as_far_as_it_lies_in_the_period(ledger: SqlLedger)
     assert list(lost.values()) == [40.0, 25.0, 10.0, 0.0, 0.0]
 
 
+def test_the_time_that_a_fault_has_cost_counts_for_nobody_also_after_a_restart(
+    ledger: SqlLedger, tmp_path: Path
+) -> None:
+    job = in_queue(1, "alice")
+    made, ended = held_by(job, 1, 0, 100)
+    assert isinstance(ended, AllocationEnded)
+    write(ledger, submitted(job), made, replace(ended, lost_from=20.0, unbilled_from=20.0))
+    write(ledger, *held_by(job, 2, 100, 150)[:1])
+    periods = ((0.0, 100.0), (10.0, 50.0), (30.0, 100.0))
+    counted = [sum(time.gpu_s for time in ledger.allocated(*period)) for period in periods]
+    assert counted == [10.0, 5.0, 0]
+    assert [sum(time.lost_gpu_s for time in ledger.allocated(*period)) for period in periods] == [0, 0, 0]
+    assert [(one.created_at, one.ended_at) for one in ledger.held(0, 100)] == [(0, 20)]
+    before = ledger.view().usage
+    ledger.close()
+    again = open_ledger(url_of(tmp_path))
+    assert again.view().usage == before
+    again.close()
+
+
 def test_what_is_alike_is_summed_and_the_rest_told_apart(ledger: SqlLedger) -> None:
     advisory = Enforcement(Level.GUARDED, Level.ADVISORY)
     one, two, night = in_queue(1, "alice"), in_queue(2, "alice"), in_queue(3, "bob", "night")
@@ -332,6 +352,24 @@ def test_attempts_that_failed_or_were_lost_were_for_nothing_whatever_became_of_t
     wasted = {one.id: one.wasted_from for one in ledger.held(0, 1000)}
     assert wasted == {"1.1": 0, "1.2": 100, "1.3": None, "2.1": 0, "3.1": None}
     assert {one.id: one.wasted_from for one in ledger.held(0, 90)} == {"1.1": 0, "2.1": 0, "3.1": None}
+
+
+def test_of_an_attempt_that_failed_what_is_in_a_checkpoint_was_not_in_vain(ledger: SqlLedger) -> None:
+    base = replace(a_job(1), launches=2)
+    job = replace(base, spec=replace(base.spec, checkpoint_dir="/saved"))
+    other = replace(a_job(2), launches=1)
+    write(ledger, submitted(job), submitted(other))
+    again = JobChanged("1", {"phase": Phase.PENDING}, at=2.0, by="test")
+    write(ledger, *saved_at(70.0, attempt(job, 1, 0, 100, Phase.LOST)), again)
+    write(ledger, *saved_at(60.0, attempt(job, 2, 100, 200, Phase.FAILED)))
+    write(ledger, *attempt(other, 1, 0, 100, Phase.FAILED))
+    wasted = {one.id: one.wasted_from for one in ledger.held(0, 1000)}
+    assert wasted == {"1.1": 70.0, "1.2": 100.0, "2.1": 0.0}
+
+
+def saved_at(at: float, facts: Iterable[Fact]) -> list[Fact]:
+    """The facts of an attempt that named its last checkpoint at this time."""
+    return [replace(fact, saved_at=at) if isinstance(fact, AllocationEnded) else fact for fact in facts]
 
 
 def test_a_job_that_failed_and_is_run_again_has_wasted_what_failed(ledger: SqlLedger) -> None:

@@ -93,3 +93,37 @@ def test_a_server_knows_which_devices_it_handed_out_last_though_all_have_come_ba
     given = ledger.view().given
     ledger.close()
     assert list(given.items()) == list(before.items()) == [("other", ("GPU-0",)), ("box", ("GPU-2",))]
+
+
+def test_a_restart_forgets_neither_how_many_packable_jobs_were_together_nor_for_how_long(tmp_path: Path) -> None:
+    spec = JobSpec("alice", ("./small", "--seed", "7"), name="small", packable=True)
+    jobs = [Job(str(number), number, spec, T0) for number in range(1, 6)]
+    facts: list[Fact] = [JobSubmitted(one, at=T0, by="alice") for one in jobs]
+    for job, (start, end, phase) in zip(
+        jobs,
+        (
+            (0.0, 10.0, Phase.SUCCEEDED),
+            (20.0, 60.0, Phase.SUCCEEDED),
+            (22.0, 50.0, Phase.FAILED),
+            (55.0, 200.0, Phase.SUCCEEDED),
+            (100.0, 300.0, Phase.SUCCEEDED),
+        ),
+        strict=True,
+    ):
+        facts += attempt(job, 1, T0 + start, T0 + end, phase)
+    facts.sort(key=lambda fact: fact.at)
+    before = facts[: next(i for i, fact in enumerate(facts) if fact.at >= T0 + 200)]
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.commit(lambda _: Decided(tuple(before), None)).result()
+    halfway = ledger.view()
+    ledger.close()
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert (ledger.view().packed, ledger.view().beside_s) == (halfway.packed, halfway.beside_s)
+    ledger.commit(lambda _: Decided(tuple(facts[len(before) :]), None)).result()
+    found = ledger.view()
+    ledger.close()
+    assert {group.amounts[-1]: ran for group, ran in found.packed["alice"].of_groups.items()} == {
+        1: (9.0,),
+        2: (39.0, 144.0, 199.0),
+    }
+    assert not found.beside_s

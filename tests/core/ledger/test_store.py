@@ -236,6 +236,13 @@ def test_closing_finishes_what_was_accepted_and_then_refuses_more(tmp_path: Path
         ledger.next_ids(1000)
 
 
+def test_a_node_that_makes_up_a_launch_skips_no_ids(ledger: SqlLedger) -> None:
+    (first,) = ledger.next_ids(1)
+    assert not ledger.skip_ids(10**11, 1_000_000)
+    assert ledger.skip_ids(int(first) + 7, 1_000_000)
+    assert ledger.next_ids(1) == (str(int(first) + 8),)
+
+
 def test_ids_are_small_decimal_numbers_and_an_orderly_restart_skips_none(tmp_path: Path) -> None:
     given: list[str] = []
     for count in (1, 2, 500, 3):

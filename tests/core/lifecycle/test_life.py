@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from corral.core.lifecycle import commands, ending, starting, stopping
-from corral.core.model.fact import Fact, JobChanged, JobSubmitted
+from corral.core.lifecycle.device_faults import device_fell_sick
+from corral.core.model.devices.health import DeviceHealth, Health
+from corral.core.model.fact import DeviceHealthChanged, Fact, JobChanged, JobSubmitted
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import NEXT_PHASES, Phase
 from corral.core.model.runs.launch import LaunchPhase, LaunchReport
@@ -72,6 +74,18 @@ class JobLife(RuleBasedStateMachine):
             "evict": lambda: stopping.evict(chosen, URGENT, by="test", at=3.0),
         }
         self.take(facts[step]())
+
+    @rule(index=st.integers(0, 3), at=st.sampled_from([3.0, 4.0]))
+    def fall_sick(self, index: int, at: float) -> None:
+        health = DeviceHealth(Health.QUARANTINED, "gone", at)
+        self.take([DeviceHealthChanged(f"GPU-{index}", health, at=at, by="test")])
+        self.take(device_fell_sick(self.view, f"GPU-{index}", health, at))
+
+    @invariant()
+    def no_job_is_held_without_a_reason(self) -> None:
+        for one in self.view.jobs.values():
+            assert one.held is (one.held_because is not None)
+            assert one.held or len(one.spec.request.avoided) < 2
 
     @invariant()
     def devices_belong_to_live_jobs_alone(self) -> None:

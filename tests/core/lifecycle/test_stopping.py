@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from corral.core.lifecycle import ending, starting, stopping
-from corral.core.model.fact import AllocationEnded, JobChanged
+from corral.core.model.fact import AllocationEnded, CheckpointsObserved, JobChanged
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.eviction import Eviction, EvictionRule
@@ -54,11 +54,14 @@ def test_an_evicted_job_keeps_its_place_and_waits_again() -> None:
     assert (view.jobs["1"].phase, view.jobs["1"].sequence, view.holders) == (Phase.PENDING, 1, {})
 
 
-def made_room(chosen: Job, told_at: float, ended_at: float) -> tuple[Job, AllocationEnded]:
+def made_room(
+    chosen: Job, told_at: float, ended_at: float, saved_at: float | None = None
+) -> tuple[Job, AllocationEnded]:
     """The job after it ran from 201 on and made room, and the end of what it held."""
     view = started(with_jobs(box(), chosen), "1", 0)
     view = view.advance(starting.running(view, view.jobs["1"], 201.0, by="test", at=201.0))
     view = view.advance(stopping.evict(view.jobs["1"], URGENT, by="test", at=told_at))
+    view = view.advance([CheckpointsObserved({"1.1": saved_at})])
     report = replace(exited("1", code=143), ended_at=ended_at)
     facts = ending.ended(view, view.jobs["1"], report, by="test", at=ended_at, backoff=BACKOFF)
     (freed,) = (fact for fact in facts if isinstance(fact, AllocationEnded))
@@ -77,6 +80,26 @@ def test_of_a_job_that_is_signalled_first_only_what_it_ran_after_that_is_lost() 
     after, freed = made_room(replace(job(1), spec=replace(job(1).spec, checkpoint_signal="USR1")), 211.0, 214.0)
     assert after.evicted is not None
     assert (after.evicted.saves, after.evicted.ran_s, after.lost_s, freed.lost_from) == (True, 13.0, 3.0, 211.0)
+
+
+@pytest.mark.parametrize("saved_at", [190.0, 205.0, 213.0])
+def test_what_is_in_a_checkpoint_is_not_lost(saved_at: float) -> None:
+    after, freed = made_room(job(1), 211.0, 214.0, saved_at)
+    lost_from = max(200.0, saved_at)
+    assert (after.lost_s, freed.lost_from, freed.saved_at) == (min(13.0, 214.0 - lost_from), lost_from, saved_at)
+    told = replace(job(1), spec=replace(job(1).spec, checkpoint_signal="USR1"))
+    after, freed = made_room(told, 211.0, 214.0, saved_at)
+    assert (after.lost_s, freed.lost_from) == (214.0 - max(211.0, saved_at), max(211.0, saved_at))
+
+
+def test_a_checkpoint_belongs_to_the_attempt_that_made_it() -> None:
+    view = started(with_jobs(box(), job(1)), "1", 0).advance([CheckpointsObserved({"1.1": 205.0, "9.1": 1.0})])
+    assert view.saved == {"1.1": 205.0}
+    assert view.advance([CheckpointsObserved({"1.1": None})]).saved == {}
+    facts = ending.ended(view, view.jobs["1"], exited("1", code=1), by="test", at=210.0, backoff=BACKOFF)
+    assert view.advance(facts).saved == {}
+    (freed,) = (fact for fact in facts if isinstance(fact, AllocationEnded))
+    assert (freed.lost_from, freed.saved_at) == (None, 205.0)
 
 
 def test_the_record_stays_when_the_job_starts_again_and_the_losses_add_up() -> None:

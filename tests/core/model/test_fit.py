@@ -2,9 +2,18 @@ from dataclasses import replace
 
 import pytest
 
-from corral.core.model.devices.device import Device, DeviceCondition, DeviceProcess, DeviceState, Node
+from corral.core.model.devices.device import (
+    Device,
+    DeviceCondition,
+    DeviceProcess,
+    DeviceState,
+    HeldPart,
+    HoldingPod,
+    Node,
+)
+from corral.core.model.devices.health import WELL, DeviceHealth, Health
 from corral.core.model.devices.model_and_profile_match import model_matches
-from corral.core.model.fact import AllocationMade, ConditionObserved, NodeObserved
+from corral.core.model.fact import AllocationMade, ConditionObserved, DeviceHealthChanged, NodeObserved
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
 from corral.core.model.placing.fit import Cause, Fit, Misfit, fit
@@ -57,6 +66,8 @@ def test_what_no_waiting_can_mend_says_never(request_: Request, cause: Cause) ->
         (A100._replace(blocked=DeviceState.CORDONED), Cause.CORDONED, False),
         (A100._replace(blocked=DeviceState.UNREADABLE), Cause.UNREADABLE, False),
         (A100._replace(blocked=DeviceState.UNHEALTHY), Cause.UNHEALTHY, False),
+        (A100._replace(blocked=DeviceState.QUARANTINED), Cause.QUARANTINED, False),
+        (A100._replace(blocked=DeviceState.PROBATION), Cause.PROBATION, False),
     ],
 )
 def test_what_waiting_can_mend_says_by_what(slot: Slot, cause: Cause, evictable: bool) -> None:
@@ -87,9 +98,33 @@ def test_a_device_in_use_is_taken_only_by_who_says_that_free_memory_will_do() ->
     assert isinstance(fit(Request(accept_in_use=20_001), state(used)), Misfit)
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [Request(), Request(share_milli=500), Request(split_milli=500)],
+    ids=["whole", "share", "share that may be split"],
+)
+def test_a_suspect_device_serves_work_on_one_device(request_: Request) -> None:
+    assert fit(request_, state(A100._replace(blocked=DeviceState.SUSPECT))) == Fit((0,))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [Request(devices=2), Request(gang_size=2), Request(split_milli=1500)],
+    ids=["several", "gang", "split"],
+)
+def test_a_suspect_device_serves_no_work_on_several_devices(request_: Request) -> None:
+    answer = misfit(request_, A100._replace(blocked=DeviceState.SUSPECT), A100._replace(free_milli=0))
+    assert not answer.never
+
+
+def test_a_suspect_device_gives_no_part_of_a_split_share() -> None:
+    suspect = A100._replace(blocked=DeviceState.SUSPECT, free_milli=300)
+    assert isinstance(fit(Request(split_milli=500), state(suspect, A100._replace(free_milli=300))), Misfit)
+
+
 def test_only_named_slots_serve_a_request_that_names_devices() -> None:
-    assert fit(Request(device_uuids=("GPU-1",)), state(A100, A100), named=(1,)) == Fit((1,))
-    answer = fit(Request(device_uuids=("GPU-9",)), state(A100, A100), named=())
+    assert fit(Request(device_uuids=("GPU-1",)), state(A100, A100), usable=(1,)) == Fit((1,))
+    answer = fit(Request(device_uuids=("GPU-9",)), state(A100, A100), usable=())
     assert isinstance(answer, Misfit)
     assert answer.cause is Cause.NOT_NAMED
     assert answer.never
@@ -137,9 +172,64 @@ def test_the_state_of_a_node_counts_what_allocations_hold() -> None:
     assert (now.cpu_milli, now.memory_mib) == (6000, 31_744)
 
 
+def held(*parts: tuple[int, int | None]) -> DeviceCondition:
+    pod = HoldingPod("ml", "notebook-0")
+    return DeviceCondition("GPU-0", parts=tuple(HeldPart(pod, milli, mib) for milli, mib in parts))
+
+
+def test_the_parts_that_pods_outside_corral_have_are_not_free() -> None:
+    slot = node_state(box(held((300, 10_000), (200, None))), "box").slots[0]
+    assert (slot.free_milli, slot.open_milli, slot.free_mib) == (500, 500, 81_920 - 10_000 - 16_384)
+    assert slot.blocked is None
+
+
+def test_no_job_is_evicted_for_a_part_that_a_pod_has() -> None:
+    state = node_state(box(held((600, 10_000))), "box")
+    answer = fit(Request(share_milli=500, memory_mib=1), state)
+    assert isinstance(answer, Misfit)
+    assert (answer.cause, answer.never, answer.eviction_helps) == (Cause.IN_USE, False, False)
+    assert isinstance(fit(Request(share_milli=400, memory_mib=1), state), Fit)
+
+
+def test_memory_that_pods_have_is_in_use_and_not_only_granted() -> None:
+    state = node_state(box(held((100, 80_000))), "box")
+    answer = fit(Request(share_milli=500, memory_mib=10_000), state)
+    assert isinstance(answer, Misfit)
+    assert (answer.cause, answer.eviction_helps) == (Cause.IN_USE, False)
+
+
+@pytest.mark.parametrize("part", [(800, 0), (100, 70_000)])
+def test_a_device_of_which_more_is_given_away_than_it_has_is_closed(part: tuple[int, int]) -> None:
+    member = Member("box", (Grant("GPU-0", 300, 20_000),))
+    view = box(held(part)).advance(
+        [AllocationMade(Allocation("1.1", "1", "al", Placement((member,)), 0.0), at=0.0, by="test")]
+    )
+    slot = node_state(view, "box").slots[0]
+    assert slot.blocked is DeviceState.IN_USE
+    assert slot.free_milli >= 0
+    assert slot.free_mib is not None
+    assert slot.free_mib >= 0
+
+
 def test_a_device_that_was_never_sampled_is_not_handed_out() -> None:
     view = View().advance([NodeObserved(Node("box", (Device("GPU-0", 0, "A100", 81920),), 8000, 32768))])
     assert node_state(view, "box").slots[0].blocked is DeviceState.UNREADABLE
+
+
+def test_a_device_that_is_lent_stays_suspect() -> None:
+    view = box(DeviceCondition("GPU-0", strangers=(DeviceProcess(4242),), stale=True, lendable=True))
+    suspect = DeviceHealthChanged("GPU-0", DeviceHealth(Health.SUSPECT, "Xid 63", 0.0), at=0.0, by="t")
+    assert node_state(view.advance([suspect]), "box").slots[0].blocked is DeviceState.SUSPECT
+
+
+def test_the_health_of_a_device_is_kept_by_new_conditions_and_forgotten_with_its_faults() -> None:
+    sick = DeviceHealth(Health.QUARANTINED, "Xid 79", 0.0, relapses=1, noted=1.0)
+    view = box(DeviceCondition("GPU-0")).advance([DeviceHealthChanged("GPU-0", sick, at=0.0, by="t")])
+    read_again = view.advance([ConditionObserved(DeviceCondition("GPU-0"))])
+    assert read_again.conditions["GPU-0"].health == sick
+    well = read_again.advance([DeviceHealthChanged("GPU-0", WELL, at=1.0, by="t")])
+    assert well.health == {}
+    assert well.conditions["GPU-0"].health is None
 
 
 def test_a_stale_device_is_lent_for_what_it_has_left_by_the_sites_choice_alone() -> None:

@@ -55,6 +55,30 @@ PUBLISHED = (
     Published("meta-llama/Meta-Llama-3-70B", 141_107_412_992, INDEX, sized("llama", 8192, 28672, 80, (64, 8), 128256)),
     Published("meta-llama/Llama-3.1-405B", 811_706_777_600, COUNT, sized("llama", 16384, 53248, 126, (128, 8), 128256)),
     Published(
+        "meta-llama/Llama-3.1-405B-Instruct-FP8",
+        487_100_000_000,
+        "its published recipe: the feed-forward layers, without the first and the last, in 8 bits, and all else in 16",
+        sized(
+            *("llama", 16384, 53248, 126, (128, 8), 128256),
+            quantization_config={
+                "quant_method": "fbgemm_fp8",
+                "modules_to_not_convert": [
+                    *(f"model.layers.{layer}.self_attn.{part}_proj" for layer in range(126) for part in "qkvo"),
+                    *(f"model.layers.{layer}.mlp.{part}_proj" for layer in (0, 125) for part in ("up", "gate", "down")),
+                ],
+            },
+        ),
+    ),
+    Published(
+        "nvidia/Llama-3.1-405B-Instruct-FP8",
+        410_100_000_000,
+        "half of what it has in 16 bits, without the tables of tokens",
+        sized(
+            *("llama", 16384, 53248, 126, (128, 8), 128256),
+            quantization_config={"quant_method": "modelopt", "quant_algo": "FP8", "exclude_modules": ["lm_head"]},
+        ),
+    ),
+    Published(
         "meta-llama/Llama-3.2-3B",
         6_425_499_648,
         COUNT,
@@ -191,6 +215,30 @@ PUBLISHED = (
             v_head_dim=128,
             num_nextn_predict_layers=1,
             quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128]},
+        ),
+    ),
+    Published(
+        "nvidia/DeepSeek-R1-NVFP4",
+        423_700_000_000,
+        "the number of its stored values, two of four bits being one",
+        sized(
+            *("deepseek_v3", 7168, 18432, 61, (128, 128), 129280),
+            n_routed_experts=256,
+            n_shared_experts=1,
+            moe_intermediate_size=2048,
+            first_k_dense_replace=3,
+            moe_layer_freq=1,
+            q_lora_rank=1536,
+            kv_lora_rank=512,
+            qk_nope_head_dim=128,
+            qk_rope_head_dim=64,
+            v_head_dim=128,
+            num_nextn_predict_layers=1,
+            quantization_config={
+                "quant_method": "modelopt",
+                "quant_algo": "NVFP4",
+                "ignore": ["lm_head", *(f"model.layers.{layer}.self_attn*" for layer in range(61)), "model.layers.61*"],
+            },
         ),
     ),
     Published(

@@ -77,6 +77,17 @@ def test_the_part_of_a_path_that_names_the_model(name: str, part: str) -> None:
     assert model_part(name) == part
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["1x" * 30_000, "8x7b" * 15_000, "7b-" * 20_000, "a-" * 30_000 + "70b"],
+    ids=["experts", "mixtures", "sizes", "words"],
+)
+def test_of_a_long_name_only_the_end_is_read(name: str) -> None:
+    """Reading all of it would take seconds, for each combination of a task."""
+    assert len(model_part(name)) == 256
+    assert billions_in(name) == billions_in(name[-256:])
+
+
 @pytest.mark.parametrize("billions", [0.1, 0.125, 0.5, 1, 3, 7, 8, 14, 34, 70, 104, 236, 405, 671, 1000, 100_000])
 def test_a_typical_shape_has_the_size_that_is_asked(billions: float) -> None:
     assert all_weights(typical_shape(billions)) / 1e9 == pytest.approx(billions, rel=0.01)

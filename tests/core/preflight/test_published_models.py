@@ -35,6 +35,32 @@ def test_the_weights_by_config_and_by_name_are_at_most_15_percent_above_what_is_
         assert found.least_weights_mib * MIB <= model.weight_bytes, found
 
 
+@pytest.mark.parametrize(
+    ("name", "gigabytes"), [("nvidia/Qwen3.6-27B-NVFP4", 22), ("nvidia/Qwen3.6-35B-A3B-NVFP4", 23)]
+)
+def test_the_weights_of_an_unknown_model_in_mixed_precision_are_not_underestimated(name: str, gigabytes: int) -> None:
+    found = estimate_named(name, InferenceSetup())
+    assert isinstance(found, Estimate), found
+    assert found.least_weights_mib * MIB <= gigabytes * 1e9 <= found.weights_mib * MIB
+
+
+@pytest.mark.parametrize(
+    ("name", "of_meta"),
+    [
+        ("meta-llama/Meta-Llama-3.1-405B-Instruct-FP8", True),
+        ("/hub/models--meta-llama--Llama-3.1-405B-FP8/snapshots/b968826d9c46dd6066d109eabc6255188de91218", True),
+        ("/models/Llama-3.1-405B-Instruct-FP8", True),
+        ("neuralmagic/Meta-Llama-3.1-405B-Instruct-FP8-dynamic", False),
+        ("/hub/models--nvidia--Llama-3.1-405B-Instruct-FP8/snapshots/main", False),
+    ],
+)
+def test_files_that_are_known_of_one_publisher_are_meant_if_no_other_is_named(name: str, of_meta: bool) -> None:
+    found = estimate_named(name, InferenceSetup())
+    assert isinstance(found, Estimate), found
+    assert (found.weights_mib * MIB > 480e9) == of_meta
+    assert found.least_weights_mib * MIB < 410e9
+
+
 @pytest.mark.parametrize("model", PUBLISHED, ids=lambda model: model.name)
 @pytest.mark.parametrize(("tensor", "pipeline"), [(2, 1), (8, 1), (2, 2), (1, 3)])
 def test_all_devices_together_have_room_for_the_whole_model(

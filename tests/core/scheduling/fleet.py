@@ -23,18 +23,20 @@ MEMORY_MIB = {A: 81_920, B: 15_360}
 COMPUTE = {A: (8, 0), B: (7, 5)}
 
 slots = st.builds(
-    lambda model, milli, known, mib, blocked, left, shared: Slot(
+    lambda model, milli, known, mib, blocked, left, shared, taken: Slot(
         model=model,
         memory_mib=MEMORY_MIB[model] if known else None,
         compute=COMPUTE[model] if known else None,
-        free_milli=milli,
-        free_mib=MEMORY_MIB[model] * mib // 10 if known else None,
+        free_milli=min(milli, 1000 - taken[0]),
+        free_mib=min(MEMORY_MIB[model] * mib // 10, MEMORY_MIB[model] - taken[1]) if known else None,
         blocked=blocked,
         left_mib=left if blocked else None,
         means=shared[0],
         profile=shared[1],
         one_user=shared[2] is not None,
         tenant=shared[2] or None,
+        taken_milli=taken[0],
+        taken_mib=taken[1] if known else 0,
     ),
     model=st.sampled_from([A, B]),
     milli=st.sampled_from([0, 1, 190, 250, 500, 999, 1000, 1000, 1000]),
@@ -42,6 +44,7 @@ slots = st.builds(
     mib=st.integers(0, 10),
     blocked=st.sampled_from([None, None, None, None, DeviceState.IN_USE, DeviceState.STALE, DeviceState.CORDONED]),
     left=st.sampled_from([None, 1024, 40_960]),
+    taken=st.sampled_from([(0, 0), (0, 0), (0, 0), (0, 0), (250, 4096), (600, 14_000), (1000, 15_360)]),
     shared=st.sampled_from(
         [
             *[(Means.TIMESLICE, None, None)] * 4,

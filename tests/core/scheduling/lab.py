@@ -1,6 +1,7 @@
 """Small clusters and jobs to plan over."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from corral.core.model.devices.device import Device, DeviceCondition, Node
@@ -29,6 +30,14 @@ H100 = "NVIDIA H100 80GB HBM3"
 def box(name: str = "box", gpus: int = 8, *, model: str = A100, memory_mib: int = 81_920, cpus: int = 64) -> Node:
     devices = tuple(Device(f"GPU-{name}-{i}", i, model, memory_mib, compute_capability=(8, 0)) for i in range(gpus))
     return Node(name, devices, cpu_milli=cpus * 1000, memory_mib=512 * 1024)
+
+
+def powered(node: Node, limit_w: int | None, least_w: int = 100) -> Node:
+    """The node with this power limit on each device, which jobs may lower to `least_w`; None is an unknown limit."""
+    limit_mw = None if limit_w is None else 1000 * limit_w
+    settable = None if limit_mw is None else (1000 * least_w, limit_mw)
+    devices = tuple(replace(one, power_limit_mw=limit_mw, power_range_mw=settable) for one in node.devices)
+    return replace(node, devices=devices)
 
 
 def observed(*nodes: Node, **conditions: Any) -> list[Delta]:

@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corral.core.model.fact import AllocationMade, JobChanged
+from corral.core.model.devices.device import DeviceCondition, HeldPart, HoldingPod
+from corral.core.model.fact import AllocationMade, ConditionObserved, JobChanged
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, Placement
@@ -23,12 +24,13 @@ from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import POLICIES, Backfill, BackfillOrder, Policy, Prefer, policy_of
 from corral.core.scheduling.queueing.order import FCFS, HOUR_S, PRIORITY
 from corral.core.scheduling.queueing.pools import Pools
+from corral.core.scheduling.queueing.power_budget import counted_power_mw
 from corral.core.scheduling.state.draft import draft_of
 from corral.sim.engine import Engine, SimulatedWork, inventory
 from corral.sim.faults.faults import Breakdown
-from tests.core.scheduling.lab import A100, H100, T0, box, job
+from tests.core.scheduling.lab import A100, H100, T0, box, job, powered
 
-NODES = [box("m", 3, cpus=8, model=H100), box("n", 2, cpus=8, model=A100)]
+NODES = [powered(box("m", 3, cpus=8, model=H100), 700), powered(box("n", 2, cpus=8, model=A100), 400)]
 NAMES = ("a", "b", "c")
 SITE_POLICIES = {
     **POLICIES,
@@ -72,9 +74,12 @@ def sites(draw: st.DrawFn, *, evicting: bool = True) -> View:
             of_user=of_user,
             pass_unknown_limit_s=draw(st.sampled_from([0.0, 10.0])),
             pass_unknown_until_s=20.0,
+            power_budget_w=draw(st.sampled_from([None, None, 1100, 1500])),
         ),
     )
-    return view.advance(inventory(NODES))
+    part = HeldPart(HoldingPod("ml", "notebook-0"), 400, 8_000)
+    partly = DeviceCondition("GPU-m-0", memory_free_mib=40_000, utilization_pct=0, parts=(part,))
+    return view.advance([*inventory(NODES), *([ConditionObserved(partly)] if draw(st.booleans()) else [])])
 
 
 WISH: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
@@ -90,9 +95,19 @@ WISH: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "models": st.sampled_from([(), (), ("A100",)]),
         "avoid_jobs": st.sampled_from([(), (), (), ("noisy",)]),
         "cpu_milli": st.sampled_from([1, 2000]),
+        "power_limit_w": st.sampled_from([None, None, None, 300]),
+        "packable": st.sampled_from([False, False, True]),
         "submitted_at": st.integers(0, 30).map(lambda at: T0 + at),
     }
 )
+
+
+def as_submitted(wish: dict[str, Any]) -> dict[str, Any]:
+    """The wish as it may be submitted: a packable job has one GPU, and names its memory."""
+    one_gpu = {"gpus": 1, "gang_size": 1, "share_milli": 1000, "power_limit_w": None}
+    if not wish["packable"] or any(wish[key] != value for key, value in one_gpu.items()):
+        return {**wish, "packable": False}
+    return {**wish, "share_milli": 10, "share_of_memory": True, "memory_mib": 20_000, "name": wish["name"] or "small"}
 
 
 @st.composite
@@ -102,7 +117,7 @@ def works(draw: st.DrawFn, site: View, *, exact: bool = False) -> list[Simulated
     for number, wish in enumerate(draw(st.lists(WISH, min_size=1, max_size=12)), start=1):
         seconds = draw(st.sampled_from([1.0, 3.0, 10.0, 40.0]))
         limit_s = seconds if exact else draw(st.sampled_from([None, seconds, 4 * seconds]))
-        one = job(number, time_limit_s=limit_s, **({**wish, "name": ""} if exact else wish))
+        one = job(number, time_limit_s=limit_s, **as_submitted({**wish, "name": ""} if exact else wish))
         if Planner(replace(site, jobs={one.id: one}), policies=SITE_POLICIES).plan(T0).starts:
             found.append(SimulatedWork(one, seconds))
     return found
@@ -118,13 +133,16 @@ def after(view: View, plan: Plan, now: float) -> View:
 
 
 def nothing_is_handed_out_twice(view: View) -> None:
+    """No share is given to two jobs, nor to a job and a pod."""
     cpus = Counter[str]()
     for allocation in view.allocations.values():
         for member in allocation.placement.members:
             cpus[member.node] += member.cpu_milli
     for node in view.nodes.values():
         assert cpus[node.name] <= node.cpu_milli
-        assert all(view.allocated_milli(device.uuid) <= 1000 for device in node.devices)
+        for device in node.devices:
+            taken = sum(part.share_milli for part in view.conditions[device.uuid].parts)
+            assert view.allocated_milli(device.uuid) + taken <= 1000
 
 
 def gangs_start_whole(view: View, plan: Plan) -> None:
@@ -137,7 +155,8 @@ def held_by(view: View, belongs: Callable[[Job], bool]) -> tuple[int, int, int]:
     """Jobs, devices and milli-GPU of those that run."""
     running = [one for one in view.jobs.values() if one.phase is Phase.RUNNING and belongs(one)]
     requests = [one.spec.request for one in running]
-    return len(running), sum(r.gang_size * r.devices for r in requests), sum(r.total_milli for r in requests)
+    grants = [grant for one in running for grant in view.allocations[one.allocation_id or ""].placement.grants]
+    return len(running), sum(r.gang_size * r.devices for r in requests), sum(grant.share_milli for grant in grants)
 
 
 def quotas_of_users_hold(view: View, plan: Plan) -> None:
@@ -146,6 +165,19 @@ def quotas_of_users_hold(view: View, plan: Plan) -> None:
         jobs, devices, _ = held_by(view, lambda one, user=user: one.spec.user == user)  # type: ignore[misc]
         assert most.running is None or jobs <= most.running
         assert most.devices is None or not devices or devices <= most.devices
+
+
+def the_power_budget_holds(view: View) -> None:
+    """Each device with a job counts once, with the limit of the job that has set one, else with its own."""
+    budget_w = view.limits.power_budget_w
+    if budget_w is None:
+        return
+    limits_w = {device.uuid: (device.power_limit_mw or 0) / 1000 for one in NODES for device in one.devices}
+    for allocation in view.allocations.values():
+        own_w = view.jobs[allocation.job_id].spec.request.power_limit_w
+        limits_w |= dict.fromkeys(allocation.placement.uuids, own_w) if own_w is not None else {}
+    assert sum(limits_w[uuid] for uuid in view.holders) <= budget_w
+    assert counted_power_mw(view, budget_w) == 1000 * sum(limits_w[uuid] for uuid in view.holders)
 
 
 def who_is_less_urgent_alone_makes_room_for_urgent_work(view: View, plan: Plan) -> None:
@@ -194,7 +226,8 @@ def nobody_waits_for_nothing(view: View, plan: Plan, now: float) -> None:
     policies = [policy_of(view.queues[view.jobs[wait.job_id].spec.queue], SITE_POLICIES) for wait in plan.waits]
     keeping = any(policy.strict or policy.backfill is not Backfill.ANY for policy in policies)
     limited = any(wait.reason is not WaitReason.RESOURCES for wait in plan.waits)
-    if view.promises or plan.future_starts or keeping or limited:
+    powerless = view.limits.power_budget_w is not None
+    if view.promises or plan.future_starts or keeping or limited or powerless:
         return
     waiting = [one for one in view.jobs.values() if one.phase is Phase.PENDING]
     pools, draft = Pools(view, waiting), draft_of(view)
@@ -219,6 +252,7 @@ class Demands:
         gangs_start_whole(view, plan)
         quotas_hold_but_for_loans(then, plan)
         quotas_of_users_hold(then, plan)
+        the_power_budget_holds(then)
         who_is_less_urgent_alone_makes_room_for_urgent_work(view, plan)
         assert self._planner.with_view(view).plan(now) == plan, "a cold planner plans the same"
         held = [one.job_id for one in plan.waits if one.reason is WaitReason.RESOURCES]

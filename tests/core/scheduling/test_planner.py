@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.core.model.devices.device import Device, DeviceCondition
+from corral.core.model.devices.device import Device, DeviceCondition, HeldPart, HoldingPod
 from corral.core.model.fact import (
     AllocationEnded,
     ConditionObserved,
@@ -299,7 +299,10 @@ def updated(one: Job, changes: SpecPatch, at: float = T0) -> list[Delta]:
 
 def trouble(device: Device, value: int) -> ConditionObserved:
     well = DeviceCondition(device.uuid, memory_free_mib=device.memory_mib, utilization_pct=value)
-    return ConditionObserved(replace(well, unhealthy="too hot" if value % 3 == 0 else None))
+    part = HeldPart(HoldingPod("ml", "notebook-0"), 400 if value % 2 else 1000, 20_000)
+    return ConditionObserved(
+        replace(well, unhealthy="too hot" if value % 3 == 0 else None, parts=(part,) if value % 3 == 1 else ())
+    )
 
 
 def check(world: World, plan: Plan, now: float) -> None:
@@ -309,6 +312,9 @@ def check(world: World, plan: Plan, now: float) -> None:
     after = world.view
     for start in plan.starts:
         after = after.advance(started(start, at=now))
+        for uuid in start.placement.uuids:
+            taken = sum(part.share_milli for part in after.conditions[uuid].parts)
+            assert after.allocated_milli(uuid) + taken <= 1000, "nothing that pods have is given to jobs"
     assert_not_overcommitted(after)
     assert_nobody_waits_without_reason(after, plan)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.core.model.devices.device import DeviceProcess, DeviceSample
-from corral.core.sharing.memory_overuse import Action, Bound, GuardPolicy, GuardState, Verdict, judge
+from corral.core.sharing.memory_overuse import Action, Bound, GuardPolicy, GuardState, Overuse, judge
 
 TOTAL_MIB = 81920
 POLICY = GuardPolicy(grace_s=10, reserve_mib=512)
@@ -26,7 +26,7 @@ class Watch:
         self.second += 1
         return [(v.action.value, v.job_id) for v in self.judge(used, processes=processes)]
 
-    def judge(self, used: dict[str, int | None], *, processes: bool = True) -> tuple[Verdict, ...]:
+    def judge(self, used: dict[str, int | None], *, processes: bool = True) -> tuple[Overuse, ...]:
         listed = tuple(DeviceProcess(n, memory, job_id=job) for n, (job, memory) in enumerate(used.items()))
         sample = DeviceSample(
             "GPU-a",

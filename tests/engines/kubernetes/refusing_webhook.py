@@ -48,10 +48,12 @@ def refusing_webhook(cluster: Cluster, namespace: str, directory: Path, *, group
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"https://127.0.0.1:{server.server_address[1]}/"
+    # A namespace selector passes every object of the whole cluster: without this scope other tests' ones are refused.
+    created = {"operations": ["CREATE"], "scope": "Namespaced"}
     webhook = {
         "name": "refuse.corral.test",
         "clientConfig": {"url": url, "caBundle": base64.b64encode(certificate.read_bytes()).decode()},
-        "rules": [{"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [resource]}],
+        "rules": [{"apiGroups": [group], "apiVersions": ["*"], "resources": [resource], **created}],
         "namespaceSelector": {"matchLabels": {"refused": namespace}},
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",

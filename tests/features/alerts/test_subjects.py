@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 from corral.core.model.devices.device import Device, DeviceCondition, DeviceSample, Node, Silence
+from corral.core.model.devices.health import DeviceHealth, Health, SignKind
 from corral.core.model.fact import (
     AllocationEnded,
     AllocationMade,
     ConditionObserved,
+    Delta,
+    DeviceHealthChanged,
     JobSubmitted,
     NodeObserved,
     SilenceObserved,
@@ -56,7 +59,7 @@ def test_a_device_that_nothing_reads_has_one_subject_as_long_as_nothing_changes(
     view = view.advance([ConditionObserved(DeviceCondition(device.uuid))])
     (first,), (second,) = subjects.subjects(view, unmetered, 0.0), subjects.subjects(view, unmetered, 0.0)
     assert second is first
-    assert first.readings == {"model": device.model, "node": "n", "jobs": 0, "unreadable": 0}
+    assert first.readings == {"model": device.model, "node": "n", "jobs": 0, "unreadable": 0, "unhealthy": 0}
     view = view.advance([ConditionObserved(DeviceCondition(device.uuid, unreadable="away"))])
     (third,) = subjects.subjects(view, unmetered, 0.0)
     assert third.readings["unreadable"] == 1
@@ -100,6 +103,32 @@ def test_a_device_cannot_be_read_where_its_node_answers() -> None:
     assert readings(list(node_subjects(silent, (), {"one": "full"}, NOW)), "node one") == {
         "node": "one", "silent": 1, "gone": 0, "starts_blocked": 1,
     }  # fmt: skip
+
+
+def test_a_device_is_unhealthy_by_its_recorded_health_by_its_readings_or_by_its_cluster() -> None:
+    def unhealthy(*deltas: Delta) -> object:
+        return readings(DeviceSubjects({}).subjects(view().advance(deltas), {}, 0), f"device {A}")["unhealthy"]
+
+    ill = ConditionObserved(DeviceCondition(A, unhealthy="1 of 8 is unhealthy"))
+    hot = ConditionObserved(DeviceCondition(A, unhealthy="134°C", ill_by=(SignKind.TEMPERATURE,)))
+    trusted = DeviceHealth(Health.HEALTHY, "root trusts it", NOW, trusted=(SignKind.TEMPERATURE,), noted=NOW)
+    assert unhealthy() == 0
+    assert (
+        unhealthy(ill)
+        == unhealthy(hot)
+        == unhealthy(sick(Health.QUARANTINED))
+        == unhealthy(sick(Health.PROBATION))
+        == 1
+    )
+    assert unhealthy(sick(Health.SUSPECT)) == 0
+    assert unhealthy(hot, DeviceHealthChanged(A, trusted, at=NOW, by="root")) == 0
+    silence = SilenceObserved("one", Silence(NOW, "away"))
+    assert unhealthy(silence) is None
+    assert unhealthy(sick(Health.QUARANTINED), silence) == 1
+
+
+def sick(state: Health) -> DeviceHealthChanged:
+    return DeviceHealthChanged(A, DeviceHealth(state, "Xid 79", NOW, noted=NOW), at=NOW, by="corral:health-watch")
 
 
 def test_a_node_that_a_new_server_has_not_heard_yet_is_not_known_to_be_silent() -> None:

@@ -8,11 +8,20 @@ import pytest
 
 from corral.clock import ManualClock
 from corral.core.ledger.store import SqlLedger, open_ledger
-from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
+from corral.core.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    Fact,
+    JobChanged,
+    JobSubmitted,
+    MemoryPeaksObserved,
+)
 from corral.core.model.jobs.job import Job, JobKind, JobSpec, Request
 from corral.core.model.jobs.job_patch import JobPatch
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.model.runs.packing import program_of
+from corral.core.model.runs.prediction import PastValues
 from corral.core.model.runs.run_history import MeteredHour
 from corral.core.ports.ledger import Decided
 from corral.core.ports.monitoring import UseOfAlike
@@ -121,3 +130,21 @@ def test_reservations_say_nothing_of_programs(past: Past) -> None:
     for _ in range(9):
         past.run(1000, spec=reserved)
     assert past.uses.predict(reserved) == UseOfAlike(None, None)
+
+
+def test_the_memory_of_packable_jobs_is_told_to_the_scheduler_also_after_a_restart(past: Past) -> None:
+    packable = replace(TRAIN, packable=True)
+    program = program_of(packable)
+    assert program is not None
+    past.run(30_000)
+    for mib in (20_000, 22_000, None):
+        past.run(mib, spec=packable)
+    past.write([])
+    expected = {"alice": PastValues({program: (20_000.0, 22_000.0)})}
+    assert past.ledger.view().memory_peaks == expected
+    past.ledger.observe([MemoryPeaksObserved({})])
+    past.write([])
+    past.restart()
+    past.uses.look()
+    past.write([])
+    assert past.ledger.view().memory_peaks == expected

@@ -7,7 +7,7 @@ import pytest
 
 from corral.core.model.errors import Refused
 from corral.features.services.parameters import (
-    asked_gpus,
+    gpus_in_parameters,
     merged_arguments,
     parameters_from,
     runtime_arguments,
@@ -18,11 +18,11 @@ RUNTIME = "of-our-own"
 
 @pytest.mark.parametrize("key", ["tp-size", "tp_size", "tpsize"])
 def test_each_spelling_of_tensor_parallelism_says_how_many_gpus(key: str) -> None:
-    assert asked_gpus({key: 4}, RUNTIME) == asked_gpus({key: "4"}, RUNTIME) == 4
+    assert gpus_in_parameters({key: 4}, RUNTIME) == gpus_in_parameters({key: "4"}, RUNTIME) == 4
 
 
 def test_without_one_no_number_is_asked_for() -> None:
-    assert asked_gpus({"mem-fraction-static": 0.8, "tp-size": None, "tp-sizes": 3}, RUNTIME) is None
+    assert gpus_in_parameters({"mem-fraction-static": 0.8, "tp-size": None, "tp-sizes": 3}, RUNTIME) is None
 
 
 @pytest.mark.parametrize(
@@ -36,19 +36,19 @@ def test_without_one_no_number_is_asked_for() -> None:
     ],
 )
 def test_every_axis_says_how_many_gpus(parameters: dict[str, Any], gpus: int) -> None:
-    assert asked_gpus(parameters, RUNTIME) == gpus
+    assert gpus_in_parameters(parameters, RUNTIME) == gpus
 
 
 @pytest.mark.parametrize("value", [0, -1, "two", "1.5", 2.5, True, "٣", 10**9, [2], ""])
 def test_what_is_no_number_of_gpus_is_refused(value: Any) -> None:
     with pytest.raises(Refused, match="no size of parallelism"):
-        asked_gpus({"tp-size": value}, RUNTIME)
+        gpus_in_parameters({"tp-size": value}, RUNTIME)
 
 
 def test_spellings_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(Refused, match="tp-size=2 and tpsize=4 contradict"):
-        asked_gpus({"tp-size": 2, "tpsize": "4"}, RUNTIME)
-    assert asked_gpus({"tp-size": 2, "tp_size": "2"}, RUNTIME) == 2
+        gpus_in_parameters({"tp-size": 2, "tpsize": "4"}, RUNTIME)
+    assert gpus_in_parameters({"tp-size": 2, "tp_size": "2"}, RUNTIME) == 2
 
 
 def test_parameters_become_arguments_as_they_are_spelled() -> None:

@@ -41,7 +41,7 @@ def test_an_answer_of_any_shape_is_a_failed_request(event: bytes) -> None:
         asked(event)
 
 
-@pytest.mark.parametrize("tokens", [b'"many"', b"-3", b"NaN", b"true", b"[1]"])
+@pytest.mark.parametrize("tokens", [b'"many"', b"-3", b"NaN", b"true", b"[1]", b"9" * 400])
 def test_a_number_of_tokens_that_cannot_be_one_is_counted_here(tokens: bytes) -> None:
     answer = asked(
         WORD, WORD, b'{"choices": [], "usage": {"prompt_tokens": %b, "completion_tokens": %b}}' % (tokens, tokens)

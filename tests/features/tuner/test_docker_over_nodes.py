@@ -9,7 +9,7 @@ import pytest
 from corral.client import Client
 from tests.docker.daemon import DockerDaemon
 from tests.e2e.box import SETTINGS, Box, serving
-from tests.e2e.test_clusters import cluster
+from tests.engines.pool import cluster
 from tests.features.tuner.stand_in_image import IMAGE, write_stand_in_image
 from tests.features.tuner.tasks import TASK, begun, over
 

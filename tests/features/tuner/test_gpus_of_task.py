@@ -57,15 +57,17 @@ def test_all_experiments_have_the_model_that_the_first_one_got(site: Box) -> Non
     assert len(set(models)) == 1
 
 
-def test_a_candidate_that_the_model_cannot_hold_is_recorded_and_not_moved(site: Box) -> None:
+def test_a_candidate_that_the_model_cannot_hold_is_recorded_not_moved_and_no_iteration(site: Box) -> None:
     with Client(site.home) as client:
-        task_id = begun(client, parameters={TP: [1, 4]}, label={"zone": "a"})
+        fields = {"parameters": {TP: [1, 4, 2]}, "optimization": {**TASK["optimization"], "max_iterations": 2}}
+        task_id = begun(client, label={"zone": "a"}, **fields)
         row = over(site, client, task_id)
-        ran, other, again = client.experiments.list(task_id)
+        ran, other, last, *again = client.experiments.list(task_id)
         named = client.jobs.list(all=True, name=f"tune-{task_id}-*")
-    assert (row.status, ran.status, other.status) == ("completed", "success", "failed")
+    assert (row.status, ran.status, other.status, last.status) == ("completed", "success", "failed", "success")
     assert "not runnable on Tesla T4, to which the task keeps: the largest node" in (other.error_message or "")
-    assert (other.job_id, [job.id for job in named]) == (None, [again.job_id, ran.job_id])
+    assert (other.job_id, {job.id for job in named}) == (None, {one.job_id for one in (ran, last, *again)})
+    assert row.planned_experiments == 5
 
 
 KEYS: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -179,6 +181,14 @@ def test_with_several_models_figures_are_marked_and_no_winner_is_named_across_th
     shown = site.ok("tasks", "show", task_id)
     assert "no winner: experiments ran on several models of GPU" in shown
     assert "best on Tesla T4: experiment" in shown
+    first = {models[number]: number for number in (2, 1)}
+    untried = {one["gpu_model"]: one["sureness"].rpartition("; ")[2] for one in found["by_gpu_model"]}
+    said = {model: f"not tried on this model of GPU: experiment {3 - number}" for model, number in first.items()}
+    assert untried == said
+    logged = (site.home / "server.log").read_text()
+    assert all(
+        f"task {task_id}: the best on {model} is experiment {number}: " in logged for model, number in first.items()
+    )
 
 
 def test_the_estimated_memory_is_asked_for_so_a_large_model_never_runs_on_a_small_gpu(site: Box) -> None:

@@ -13,7 +13,7 @@ import pytest
 from corral.client import Client
 from corral.features.tuner.answers import ExperimentRow
 from tests.e2e.box import Box, serving
-from tests.e2e.test_clusters import cluster
+from tests.engines.pool import cluster
 from tests.features.tuner.engine_stand_ins import write_engines
 from tests.features.tuner.tasks import SLOW, TASK, begun, over, until
 

@@ -56,6 +56,16 @@ def test_of_a_space_that_is_too_large_its_user_is_told() -> None:
         ({"deployment_mode": DeploymentMode.OME, "clusterbasemodel_config": {"name": "a"}}, "make it with kubectl"),
         ({"deployment_mode": DeploymentMode.DOCKER, "clusterbasemodel_config": {"name": "a"}}, "docker needs none"),
         ({"clusterservingruntime_config": {"name": "a"}}, "process needs none; leave this out"),
+        ({"env": {"A=B": "x"}}, "env: 'A=B' is not a variable name"),
+        ({"env": {"": "x"}}, "env: '' is not a variable name"),
+        ({"queue": "a\nb"}, "queue: 'a\\\\nb' is not allowed"),
+        ({"project": "x" * 201}, "project: .x+.* is not allowed"),
+        ({"parameters": {"port": [22]}}, "parameters.port: Corral gives each server its own"),
+        ({"parameters": {"served_model_name": ["a"]}}, "parameters.served_model_name: Corral gives"),
+        (
+            {"parameters": {"model_path": ["/a"]}, "base_runtime": "sglang", "deployment_mode": DeploymentMode.DOCKER},
+            "parameters.model_path: Corral gives",
+        ),
         ({"parallel_config": {"tp": 2}}, "parameters.tp-size and parallel_config.tp both give tp"),
         (
             {"parameters": {"tp-size": [1], "tensor_parallel_size": [2]}},

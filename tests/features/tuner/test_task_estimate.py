@@ -53,6 +53,13 @@ def test_gpus_of_two_models_on_a_node_hold_no_server_together() -> None:
     assert "it needs up to 4 GPUs of one model on one node, and the largest has 2" in found.notes[-1]
 
 
+def test_conditions_that_no_gpu_meets_are_named() -> None:
+    none = ObtainableGpus({"a": {}, "b": {}}, None)
+    asked = estimated({"tp": [1]}, none, gpu_model=("V100",), min_memory="40G", prefer={"zone": "a"})
+    assert (asked.hours, asked.notes[-1]) == (None, "no GPU here meets the task's gpu_model and min_memory")
+    assert estimated({"tp": [1]}, none).notes[-1] == "this site has no GPU"
+
+
 def test_a_task_without_a_combination_that_can_run_says_so_with_the_first_reason() -> None:
     found = estimated({"tp": [1]}, model="org/llama-3-70b")
     assert (found.experiments, found.gpu_hours, found.notes[0]) == (0, 0.0, "no combination can run")

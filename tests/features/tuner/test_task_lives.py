@@ -26,12 +26,15 @@ VIOLATING: dict[str, Any] = {"slo": {"ttft": {"threshold": 1e-6, "hard_fail": Tr
 FAILING: dict[str, Any] = {"parameters": {"fail-every": [5]}}
 
 
+FORGING: dict[str, Any] = {"parameters": {"tp": ["2\n2026-01-01 CRITICAL \x1b[31mforged"]}}
+
+
 @pytest.fixture(scope="module")
 def ended(box: Box) -> dict[str, TaskRow]:
     """Tasks that need nothing of each other, and so are run at once."""
     with Client(box.home) as client:
         tasks = {"watched": WATCHED, "dying": DYING, "hanging": HANGING, "absent": ABSENT, "failing": FAILING}
-        tasks["violating"] = VIOLATING
+        tasks |= {"violating": VIOLATING, "forging": FORGING}
         ids = {name: begun(client, **fields) for name, fields in tasks.items()}
         return {name: over(box, client, task_id) for name, task_id in ids.items()}
 
@@ -53,6 +56,10 @@ def test_a_task_ends_with_the_best_parameters_and_its_proof(box: Box) -> None:
         best = client.experiments.get(task.best_experiment_id or "")
         jobs = client.jobs.list(all=True, name=f"tune-{task.id}-*")
     assert (task.status, task.successful_experiments, task.planned_experiments) == ("completed", len(lines), 8)
+    ends = {job.id: job.reason or "" for job in jobs}
+    assert all(
+        ends[row.job_id or ""].endswith(f": experiment {row.experiment_id} of task {task.id} is over") for row in rows
+    )
     assert [row.experiment_id for row in rows] == list(range(1, len(lines) + 1))
     assert {row.repeats for row in rows[:4]} == {None}
     assert best.experiment_id in {row.repeats for row in rows[4:]}
@@ -122,6 +129,64 @@ def test_what_is_cancelled_stops_and_goes_on_where_it_was(box: Box) -> None:
         box.ok("tasks", "delete", task_id)
 
 
+SECONDS = {**TASK["benchmark"], "max_requests_per_iteration": 1_000_000, "max_time_per_iteration": 0.05}
+
+
+def test_a_record_that_makes_no_sense_fails_its_experiment_alone_and_leaves_no_server(box: Box) -> None:
+    with Client(box.home) as client:
+        task_id = begun(client, benchmark=SECONDS)
+        first = until(box, client, task_id, lambda row: row.status == "benchmarking")
+        os.kill(tuner_of(box, task_id), signal.SIGKILL)
+        client.experiments.change(first.id, search_state={"readings": 5}, metrics={"raw_results": ["none"]})
+        task = over(box, client, task_id)
+        broken, *others = client.experiments.list(task_id)
+        jobs = client.jobs.list(all=True, name=f"tune-{task_id}-*")
+    assert (task.status, broken.status, {one.status for one in others}) == ("completed", "failed", {"success"})
+    assert [job.phase for job in jobs] == ["CANCELLED"] * (1 + len(others))
+
+
+def test_an_experiment_whose_end_its_user_records_leaves_no_server_and_the_task_goes_on(box: Box) -> None:
+    with Client(box.home) as client:
+        task_id = begun(client, benchmark=SECONDS)
+        first = until(box, client, task_id, lambda row: row.status == "benchmarking")
+        client.experiments.change(first.id, status="failed", error_message="it is too loud")
+        task = over(box, client, task_id)
+        ended, *others = client.experiments.list(task_id)
+        jobs = client.jobs.list(all=True, name=f"tune-{task_id}-*")
+    assert (task.status, ended.error_message, {one.status for one in others}) == (
+        "completed",
+        "it is too loud",
+        {"success"},
+    )
+    assert [job.phase for job in jobs] == ["CANCELLED"] * (1 + len(others))
+
+
+def test_what_a_cancellation_stopped_is_tried_again_when_the_task_continues(box: Box) -> None:
+    with Client(box.home) as client:
+        task_id = begun(client, benchmark=SECONDS)
+        until(box, client, task_id, lambda row: row.status == "benchmarking")
+        client.tasks.cancel(task_id)
+        box.until(lambda: client.experiments.list(task_id)[0].status == "failed")
+        client.tasks.start(task_id)
+        task = over(box, client, task_id)
+        stopped, again, other, *_ = client.experiments.list(task_id)
+    assert (stopped.status, again.status, other.status) == ("failed", "success", "success")
+    assert stopped.parameters == again.parameters != other.parameters
+    assert (task.status, task.planned_experiments) == ("completed", 5)
+
+
+def test_a_cancelled_task_ends_its_experiments_whatever_their_records_say(box: Box) -> None:
+    with Client(box.home) as client:
+        task_id = begun(client, benchmark=SLOW)
+        first = until(box, client, task_id, lambda row: row.status == "benchmarking")
+        os.kill(tuner_of(box, task_id), signal.SIGKILL)
+        client.experiments.change(first.id, search_state={"failure": "loud"}, gpu_info={"model": 5, "device_ids": 7})
+        box.ok("tasks", "cancel", task_id)
+        (row,) = client.experiments.list(task_id)
+        assert (row.status, client.jobs.get(first.job_id or "").phase) == ("failed", "CANCELLED")
+        box.ok("tasks", "delete", task_id)
+
+
 def test_an_experiment_whose_gpus_are_taken_away_waits_again(box: Box) -> None:
     with Client(box.home) as client:
         task_id = begun(client, parameters={"max-num-seqs": [4]}, benchmark={**SLOW, "max_time_per_iteration": 0.05})
@@ -170,6 +235,14 @@ def test_an_experiment_that_breaks_a_hard_limit_has_failed_with_its_metrics(
         assert (one.error_message or "").startswith("slo_violation")
         assert "slo.ttft allows 1e-06 s" in (one.error_message or "")
         assert (one.objective_score, (one.metrics or {})["mean_ttft"] > 1e-6) == (None, True)
+
+
+def test_a_value_of_a_parameter_begins_no_line_of_the_server_log(box: Box, ended: dict[str, TaskRow]) -> None:
+    assert ended["forging"].status == "failed"
+    told = [line for line in (box.home / "server.log").read_text().splitlines() if "forged" in line]
+    assert told
+    assert all(" INFO " in line or " ERROR " in line for line in told)
+    assert "\x1b" not in "".join(told)
 
 
 def test_where_no_combination_can_be_deployed_one_is_enough_to_say_so(ended: dict[str, TaskRow]) -> None:

@@ -147,6 +147,13 @@ def test_a_default_that_is_the_best_has_the_same_figures_in_both_columns() -> No
     assert ["latency", "1,100.0", "ms", "1,100.0", "ms"] in lines
 
 
+def test_where_nothing_else_was_measured_nothing_is_said_of_others() -> None:
+    rows = [measured_on("A100", 1, 8, 1.0), measured_on("A100", 2, 8, 1.1), measured_on("T4", 3, 4, 2.0)]
+    told = " ".join(" ".join(report_lines(DETAIL, rows, served)).split())
+    assert "differ by up to 9.5%; no other combination was measured on A100" in told
+    assert "no other is within that" not in told
+
+
 def test_no_winner_is_named_across_models_of_gpu_and_figures_are_marked_with_theirs() -> None:
     rows = [measured_on("Tesla T4", 1, 8, 2.0), measured_on("NVIDIA H100 PCIe", 2, 8, 1.0)]
     lines = report_lines(DETAIL, rows, served)

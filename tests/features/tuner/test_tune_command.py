@@ -8,7 +8,7 @@ import pytest
 from corral.core.model.errors import Refused
 from corral.features.tuner.commands import TuneCommand
 from corral.features.tuner.finding_answers import TaskEstimate
-from corral.features.tuner.run_commands.tune import estimate_texts, tune, with_shell
+from corral.features.tuner.run_commands.tune import MOST_BYTES, estimate_texts, read_task, tune, with_shell
 
 SHELL = {"PATH": "/mine", "HF_TOKEN": "t", "KUBECONFIG": "/k", "CORRAL_PROMETHEUS_URL": "http://p"}
 
@@ -45,6 +45,27 @@ def test_what_would_only_be_looked_at_is_neither_run_nor_followed(given: TuneCom
     with pytest.raises(Refused) as refused:
         tune(given)
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"[" * 100_000, "is nested too deeply"),
+        (b" " * (MOST_BYTES + 1), "has more than 1 MiB; no task is so large"),
+        (b"9" * 5_000, "is not JSON"),
+        (b"\xff\xfe\x00", "is not JSON"),
+    ],
+)
+def test_a_file_that_no_task_is_in_is_refused(content: bytes, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "task.json"
+    file.write_bytes(content)
+    with pytest.raises(Refused, match=why):
+        read_task(file)
+
+
+def test_a_file_that_never_ends_is_refused() -> None:
+    with pytest.raises(Refused, match="no task is so large"):
+        read_task(Path("/dev/zero"))
 
 
 def test_what_a_task_takes_is_said_with_what_cannot_run() -> None:

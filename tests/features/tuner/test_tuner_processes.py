@@ -3,16 +3,38 @@
 import fcntl
 import getpass
 import os
+import pwd
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from corral.config.tuner import TunerSettings
-from corral.features.tuner.running.tuner_processes import TaskOfUser, TunerProcesses
+from corral.features.tuner.running.tuner_processes import (
+    MOST_AT_ONCE,
+    MOST_OF_A_USER_AT_ONCE,
+    TaskOfUser,
+    TunerProcesses,
+)
 
 PATIENCE_S = 60.0
+
+
+class Programs(TunerProcesses):
+    """Runs a program in place of each tuner, and notes for which tasks."""
+
+    def __init__(self, home: Path, program: Sequence[str], wanted: Callable[[], tuple[TaskOfUser, ...]]) -> None:
+        super().__init__(home, TunerSettings(), wanted, lambda task_id, why: None)
+        self._program = program
+        self.begun: list[str] = []
+
+    def _spawned(
+        self, one: TaskOfUser, account: pwd.struct_passwd, other: bool, lock: int
+    ) -> "subprocess.Popen[bytes]":
+        self.begun.append(one.task_id)
+        return subprocess.Popen(self._program, stdin=subprocess.PIPE)
 
 
 def test_a_task_whose_user_is_gone_is_given_up_once(tmp_path: Path) -> None:
@@ -40,6 +62,40 @@ def test_a_tuner_that_ends_at_once_is_started_again_after_a_pause_and_none_outli
         "another one starts in 2 s",
     ]
     processes.close()
+
+
+def test_a_tuner_that_says_it_is_done_while_its_task_is_not_over_starts_again_after_a_pause_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    processes = Programs(tmp_path, ["true"], lambda: (TaskOfUser("7", getpass.getuser()),))
+    look_until(processes, lambda: len(caplog.messages) == 2)
+    assert len(processes.begun) == 2
+    assert [message.partition("; ")[2] for message in caplog.messages] == [
+        "another one starts in 1 s",
+        "another one starts in 2 s",
+    ]
+
+
+def test_the_end_of_a_tuner_that_ended_its_task_is_not_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tasks: list[tuple[TaskOfUser, ...]] = [(TaskOfUser("7", getpass.getuser()),)]
+    processes = Programs(tmp_path, ["true"], lambda: tasks[-1])
+    processes.look()
+    tasks.append(())
+    look_until(processes, lambda: processes.running == 0)
+    assert (processes.begun, caplog.messages) == (["7"], [])
+
+
+def test_a_user_with_many_tasks_leaves_places_to_others_and_places_go_round(tmp_path: Path) -> None:
+    many = [TaskOfUser(str(number), getpass.getuser()) for number in range(20)]
+    others = [TaskOfUser(str(number), "nobody") for number in range(20, 22)]
+    processes = Programs(tmp_path, ["cat"], lambda: (*many, *others))
+    processes.look()
+    assert processes.begun == ["0", "20", "1", "21", "2", "3", "4", "5"]
+    processes.close()
+    alone = Programs(tmp_path, ["cat"], lambda: tuple(many))
+    alone.look()
+    assert len(alone.begun) == MOST_OF_A_USER_AT_ONCE < MOST_AT_ONCE
+    alone.close()
 
 
 def look_until(processes: TunerProcesses, holds: Callable[[], bool]) -> None:

@@ -71,6 +71,20 @@ def test_findings_name_the_best_what_mattered_and_what_no_other_beats(served: Se
     assert (nothing["scored"], nothing["best_id"], nothing["command"]) == (0, None, None)
 
 
+def test_no_experiment_is_beaten_by_one_on_another_model_of_gpu(served: Served) -> None:
+    task_id = a_measured_task(served)
+    faster = {**measured(0.5, 90.0), "gpu_info": {"model": "NVIDIA H100", "count": 2}}
+    tried(served, task_id, 6, **faster)
+    rows = served.call("GET", f"/tasks/{task_id}/experiments").data["experiments"]
+    found = served.call("GET", f"/tasks/{task_id}/findings").data
+    assert found["fronts"][0]["ids"] == [rows[1]["id"], rows[0]["id"], rows[5]["id"]]
+    refused = served.call("GET", f"/tasks/{task_id}/serving")
+    assert (refused.status, refused.error["message"].partition(": ")[2]) == (
+        409,
+        "its experiments ran on several models of GPU, whose figures do not compare; name one of them",
+    )
+
+
 def test_what_was_found_is_a_file_in_each_format(served: Served) -> None:
     task_id = a_measured_task(served)
     forms = ("csv", "yaml", "submit", "ome")
@@ -223,6 +237,24 @@ def test_another_user_deploys_no_service_whose_variables_are_withheld(served: Se
     assert "that only the task's user and administrators may see" in " ".join(told.stderr.split())
     assert "SECRET_KEY" not in told.stdout + told.stderr
     assert served.call_tcp("GET", f"/tasks/{task_id}/serving", token="of-nobody").status == 401
+
+
+def test_who_deploys_from_a_task_that_runs_is_told_that_it_may_find_a_better_one(
+    served: Served, tmp_path: Path
+) -> None:
+    token = served.call("POST", "/tokens", {"user": NOBODY}).data["token"]
+    env = {**os.environ, "CORRAL_URL": f"http://127.0.0.1:{served.port}", "CORRAL_TOKEN": token, "HOME": str(tmp_path)}
+    task_id = a_measured_task(served)
+
+    def said(*words: str) -> str:
+        command = [CORRAL, "deploy", "--from", task_id, *words]
+        return " ".join(
+            subprocess.run(command, capture_output=True, text=True, env=env, timeout=COMMAND_S).stderr.split()
+        )
+
+    told = f"task {task_id} is still running: experiment 2 is its best so far"
+    assert told in said()
+    assert "still running" not in said("--experiment", "3")
 
 
 def test_the_plan_of_serving_is_by_the_winner_or_by_the_experiment_that_is_named(served: Served) -> None:

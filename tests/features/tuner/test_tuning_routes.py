@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from corral.core.model.fact import SiteArranged
+from corral.core.model.queues.queue import Project, Queue
 from tests.api.world import Served
 
 NOBODY = pwd.getpwuid(65534).pw_name
@@ -65,6 +67,10 @@ def test_a_task_comes_back_as_its_file_had_it_and_waits_to_be_started(served: Se
         ({"benchmark": {"num_concurrency": [0]}}, "must be from 1"),
         ({"benchmark": {"traffic_scenarios": []}}, "name 1 to 20"),
         ({"max_parallel": 65}, "max_parallel must be from 1 to 64"),
+        ({"optimization": {"timeout_per_iteration": 0}}, "timeout_per_iteration must be from 1 to 604800"),
+        ({"optimization": {"timeout_per_iteration": 1e12}}, "timeout_per_iteration must be from 1 to 604800"),
+        ({"optimization": {"timeout_per_iteration": "soon"}}, "timeout_per_iteration is 'soon'; it must be a number"),
+        ({"optimization": {"timeout_per_iteration": [1]}}, "it must be a number of seconds, such as 1800"),
         ({"deployment_mode": "dokcer"}, "did you mean 'docker'?"),
     ],
 )
@@ -72,6 +78,21 @@ def test_a_task_that_makes_no_sense_is_refused_with_the_field(served: Served, wr
     answer = served.call("POST", "/tasks", {**TASK, **wrong})
     assert answer.status == 422
     assert why in answer.error["message"]
+
+
+def test_a_task_in_a_queue_or_project_that_is_not_its_users_is_refused_before_its_first_experiment(
+    served: Served,
+) -> None:
+    of_others = Project("secret", users=("somebody-else",))
+    served.world.ledger.observe([SiteArranged(queues=(Queue("default"), Queue("night")), projects=(of_others,))])
+    for path in ("/tasks", "/tasks/estimate"):
+        unknown = served.call("POST", path, {**TASK, "queue": "nihgt"})
+        assert (unknown.status, unknown.error["field"]) == (422, "queue")
+        assert "there is no queue 'nihgt' here; did you mean 'night'?" in unknown.error["message"]
+        assert served.call("POST", path, {**TASK, "project": "secret"}).status == 403
+        assert served.call("POST", path, {**TASK, "queue": "night"}).status in (200, 201)
+        # A service has a queue only where a server binds its pods.
+        assert served.call("POST", path, {**TASK, "deployment_mode": "ome", "queue": "q"}).status in (200, 201)
 
 
 def test_experiments_are_numbered_without_gaps_so_that_none_is_written_down_twice(served: Served) -> None:

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,8 @@ from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.tenant import Tenant
 from corral.core.model.runs.launch import DeviceUse, Launch, LaunchPhase, LaunchReport
 from corral.host.node.local import LocalNode
-from corral.host.node.remote import RemoteNode
+from corral.host.node.remote import AgentSocket, RemoteNode
+from tests.loaded import Agent, loaded
 
 OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 EVENT_S = 40.0
@@ -92,7 +92,7 @@ class Host:
 class RemoteHost(Host):
     """The same with an agent in a process of its own, spoken to over its socket."""
 
-    agent: "subprocess.Popen[bytes]"
+    agent: "Agent | subprocess.Popen[bytes]"
     patience_s = EVENT_S
 
     @property
@@ -100,13 +100,14 @@ class RemoteHost(Host):
         return self.home.root / "agent" / "agent.sock"
 
     def start(self) -> LocalNode | RemoteNode:
-        command = [sys.executable, "-m", "corral.host.node.agent", "--home", str(self.home.root), "--node", "here"]
-        self.agent = subprocess.Popen(
-            [*command, "--socket", str(self.socket), "--mock", str(self.mock)], stderr=subprocess.DEVNULL
-        )
-        self.node = RemoteNode(self.socket, patience_s=self.patience_s)
+        self.agent = loaded().begin_agent(self.words("--node", "here"))
+        self.node = RemoteNode(AgentSocket(self.socket), patience_s=self.patience_s)
         until(self.answers, "the agent answers")
         return self.node
+
+    def words(self, *more: str) -> list[str]:
+        """The words of its agent's command line."""
+        return ["--home", str(self.home.root), "--socket", str(self.socket), "--mock", str(self.mock), *more]
 
     def answers(self) -> bool:
         try:

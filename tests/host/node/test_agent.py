@@ -17,11 +17,26 @@ import pytest
 from corral.core.model.errors import BackendFailed, NodeUnreachable, NotFound, Refused
 from corral.core.model.home import Home
 from corral.core.model.runs.launch import LaunchPhase
-from corral.core.ports.node import HostAccess, InnerCommands, Inputs, Launches, Logs, NodeAgent, NodeNews, SliceChange
+from corral.core.ports.node import (
+    AccountChecks,
+    DeviceTest,
+    HostAccess,
+    InnerCommands,
+    Inputs,
+    Installation,
+    Keep,
+    Launches,
+    Logs,
+    NodeAgent,
+    NodeNews,
+    Rendezvous,
+    SliceChange,
+    Trees,
+)
 from corral.host.node.agent import MOST_CONNECTIONS, AgentServer
 from corral.host.node.agent_calls import METHODS
 from corral.host.node.protocol import GREETING, MAX_FRAME_BYTES, VERSION, receive, send
-from corral.host.node.remote import TAKES_S, RemoteNode
+from corral.host.node.remote import TAKES_S, AgentSocket, RemoteNode
 from tests.host.node.conftest import EVENT_S, RemoteHost, a_launch, until
 from tests.thread_signal import signal_another_thread
 
@@ -59,12 +74,13 @@ def stopped(pid: int) -> Iterator[None]:
 
 PARTS = {
     "news": NodeNews, "launches": Launches, "logs": Logs, "inputs": Inputs, "executions": InnerCommands,
-    "host": HostAccess,
+    "trees": Trees, "host": HostAccess, "accounts": AccountChecks, "installation": Installation,
 }  # fmt: skip
 
 
 def test_every_call_of_the_port_but_close_goes_over_the_socket() -> None:
-    assert {*PARTS, "close"} == {name for name in vars(NodeAgent) if not name.startswith("_")}
+    # An agent's own program is a matter of its engine, and no part of a node.
+    assert {*PARTS, "close"} - {"installation"} == {name for name in vars(NodeAgent) if not name.startswith("_")}
     calls = {f"{part}.{name}" for part, port in PARTS.items() for name in vars(port) if not name.startswith("_")}
     assert set(METHODS) == calls
     assert TAKES_S.keys() <= calls
@@ -73,7 +89,7 @@ def test_every_call_of_the_port_but_close_goes_over_the_socket() -> None:
 def test_an_agent_that_hangs_fails_a_call_at_its_deadline_and_answers_the_next_when_it_goes_on(
     remote: RemoteHost,
 ) -> None:
-    impatient = RemoteNode(remote.socket, patience_s=0.2)
+    impatient = RemoteNode(AgentSocket(remote.socket), patience_s=0.2)
     impatient.launches.reports(())
     with stopped(remote.agent.pid):
         began = time.monotonic()
@@ -85,7 +101,7 @@ def test_an_agent_that_hangs_fails_a_call_at_its_deadline_and_answers_the_next_w
 
 
 def test_a_call_that_was_given_up_while_the_agent_hung_is_never_done(remote: RemoteHost) -> None:
-    impatient = RemoteNode(remote.socket, patience_s=0.2)
+    impatient = RemoteNode(AgentSocket(remote.socket), patience_s=0.2)
     impatient.launches.reports(())
     with stopped(remote.agent.pid), pytest.raises(NodeUnreachable):
         impatient.launches.launch(a_launch(1, "sleep", "600"))
@@ -127,12 +143,19 @@ def test_an_agent_that_was_killed_leaves_its_launches_to_the_next(remote: Remote
     assert remote.phase("1.1") is LaunchPhase.RUNNING
 
 
+def test_a_device_is_tested_over_the_socket(remote: RemoteHost) -> None:
+    with pytest.raises(NotFound, match="no device nowhere"):
+        remote.node.host.test_device(DeviceTest("1", "nowhere", 1.0))
+    assert remote.node.host.reaches(Rendezvous("127.0.0.1", 1, 2, "secret")) == "Connection refused"
+    assert remote.node.host.driver_log("nowhere") in {(), None}
+
+
 def test_a_long_poll_holds_up_no_other_call(remote: RemoteHost) -> None:
     waiting = threading.Thread(target=remote.node.news.since, args=(2**40, EVENT_S), daemon=True)
     waiting.start()
     remote.node.launches.reports(())
     remote.node.launches.rendezvous("1.1")
-    remote.node.launches.forget("1.1", keep_scratch=False)
+    remote.node.launches.forget("1.1", keep=Keep.NOTHING)
 
 
 def test_an_error_has_the_class_and_the_field_that_it_was_raised_with(remote: RemoteHost) -> None:
@@ -191,7 +214,7 @@ def test_what_is_no_call_is_refused_and_the_connection_goes_on(remote: RemoteHos
 def test_what_is_no_launch_id_is_refused_by_every_call_and_the_agent_goes_on(remote: RemoteHost, name: str) -> None:
     node = remote.node
     for call in (
-        lambda: node.launches.forget(name, keep_scratch=False),
+        lambda: node.launches.forget(name, keep=Keep.NOTHING),
         lambda: node.launches.stop(name),
         lambda: node.launches.signal(name, "TERM"),
         lambda: node.launches.declare_lost(name, ran=False),
@@ -206,7 +229,7 @@ def test_what_is_no_launch_id_is_refused_by_every_call_and_the_agent_goes_on(rem
 def test_connections_have_a_bound_and_those_that_are_closed_count_no_more(remote: RemoteHost) -> None:
     remote.node.close()
     held = [connected(remote) for _ in range(MOST_CONNECTIONS)]
-    one_more = RemoteNode(remote.socket)
+    one_more = RemoteNode(AgentSocket(remote.socket))
     # Not that the call failed: what it asked for, such as a launch, is tried again.
     with pytest.raises(NodeUnreachable, match="the limit"):
         one_more.launches.reports(())
@@ -267,7 +290,7 @@ def test_an_agent_of_another_version_is_told_apart_in_words(home: Home) -> None:
 
     threading.Thread(target=greet, daemon=True).start()
     with pytest.raises(NodeUnreachable, match="install the same Corral on both hosts"):
-        RemoteNode(path).launches.reports(())
+        RemoteNode(AgentSocket(path)).launches.reports(())
     listener.close()
 
 
@@ -283,7 +306,7 @@ def test_a_call_that_breaks_an_agent_in_a_way_that_nobody_foresaw_is_an_error_of
     server = AgentServer(Broken(), "here", home.root / "a" / "agent.sock")  # type: ignore[arg-type]
     serving = threading.Thread(target=server.serve)
     serving.start()
-    node = RemoteNode(home.root / "a" / "agent.sock")
+    node = RemoteNode(AgentSocket(home.root / "a" / "agent.sock"))
     with pytest.raises(BackendFailed, match="nobody foresaw this"):
         node.launches.reports(())
     with pytest.raises(BackendFailed, match="nobody foresaw this"):

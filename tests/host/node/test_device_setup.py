@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.tenant import Tenant
 from corral.core.model.runs.launch import DeviceUse, Launch
 from corral.host.node.device_setup import WORKERS, DeviceSetup, WorkerQueues
+from corral.host.node.power_limits import PowerLimits
+from corral.vendors.registry import vendor_named
 from corral.vendors.sharing_driver import SharingDriver
 from corral.vendors.sharing_without_setup import Exclusive, Timeslice
 
@@ -67,13 +70,14 @@ def driver(request: pytest.FixtureRequest) -> Recording:
 
 
 @pytest.fixture
-def devices(driver: Recording) -> Iterator[DeviceSetup]:
+def devices(driver: Recording, tmp_path: Path) -> Iterator[DeviceSetup]:
     drivers: dict[Means, SharingDriver] = {
         Means.EXCLUSIVE: Exclusive(),
         Means.TIMESLICE: Timeslice(),
         Means.MPS: driver,
     }
-    devices = DeviceSetup(lambda device, milli: drivers[device.held_by(milli)], lambda: HERE)
+    power = PowerLimits(tmp_path / "power-limits", lambda vendor: vendor_named(vendor).power())
+    devices = DeviceSetup(lambda device, milli: drivers[device.held_by(milli)], lambda: HERE, power)
     yield devices
     driver.gate.set()
     devices.close()
@@ -215,7 +219,7 @@ def wait(gate: threading.Event) -> None:
 
 @pytest.fixture
 def queues() -> Iterator[WorkerQueues]:
-    queues = WorkerQueues()
+    queues = WorkerQueues("devices")
     yield queues
     queues.close()
 

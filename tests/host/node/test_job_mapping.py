@@ -16,6 +16,7 @@ from corral.core.model.home import Home
 from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.tenant import Tenant
 from corral.core.model.runs.launch import DeviceUse, Launch, LaunchPhase
+from corral.core.ports.node import Keep
 from corral.host.node.files.job_mapping import JobMapping
 from tests.host.node.conftest import CONFIG, Host, a_launch, ended, until
 
@@ -210,5 +211,5 @@ def test_a_node_tells_of_a_launch_from_its_start_to_its_end_and_over_a_restart(h
     assert told(directory) == {"0": "17\n"}
     host.node.launches.stop(launch.id)
     until(lambda: host.phase(launch.id).over, "it ends")
-    host.node.launches.forget(launch.id, keep_scratch=False)
+    host.node.launches.forget(launch.id, keep=Keep.NOTHING)
     assert told(directory) == {}

@@ -10,7 +10,7 @@ from corral.core.model.errors import NodeUnreachable
 from corral.core.model.home import Home
 from corral.core.model.runs.launch import LaunchPhase
 from corral.host.node.mock.mock_nodes import MockNodes
-from corral.host.node.remote import RemoteNode
+from corral.host.node.remote import AgentSocket, RemoteNode
 from tests.host.node.conftest import CONFIG, a_launch, until
 
 NODE = '[[nodes]]\nname = "{name}"\n{fault}\ndevices = []\n'
@@ -41,7 +41,7 @@ class Cluster:
         return news.since(0, 0.0).epoch
 
     def agent(self, name: str, patience_s: float = 0.3) -> RemoteNode:
-        return RemoteNode(self.home.root / "nodes" / name / "agent.sock", patience_s=patience_s)
+        return RemoteNode(AgentSocket(self.home.root / "nodes" / name / "agent.sock"), patience_s=patience_s)
 
     def answers(self, name: str) -> bool:
         agent = self.agent(name)

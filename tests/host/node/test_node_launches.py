@@ -106,7 +106,7 @@ def test_what_was_seen_to_run_and_lost_its_record_is_not_taken_for_work_that_nev
     waiting.launches.launch(a_launch())
     waiting.ready["1.1"](None)
     assert waiting.phase("1.1") is LaunchPhase.RUNNING
-    waiting.runtime.forget("1.1")
+    waiting.runtime.lose_record("1.1")
     waiting.launches.stop("1.1")
     assert waiting.phase("1.1") is LaunchPhase.DEAD
 
@@ -115,6 +115,24 @@ def test_what_the_ledger_saw_run_and_has_no_record_is_dead(waiting: Waiting) -> 
     job = Job("1", 1, JobSpec("alice", ("true",)), 0.0, started_at=5.0)
     waiting.launches.restore((Launch("1.1", job, ()),))
     assert waiting.phase("1.1") is LaunchPhase.DEAD
+
+
+def test_no_report_says_that_a_launch_failed_before_it_can_say_why(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[LaunchPhase] = []
+    declare_lost = waiting.runtime.declare_lost
+
+    def looked_at(launch_id: str, *, ran: bool = False) -> bool:
+        found = declare_lost(launch_id, ran=ran)
+        seen.append(waiting.phase(launch_id))
+        return found
+
+    monkeypatch.setattr(waiting.runtime, "declare_lost", looked_at)
+    waiting.launches.launch(a_launch())
+    waiting.ready["1.1"](BackendFailed("no daemon"))
+    assert seen == [LaunchPhase.PREPARING]
+    assert waiting.launches.report("1.1").reason == "no daemon"
 
 
 class Asked(SimulatedRuntime):

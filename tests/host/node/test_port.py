@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
+from corral.core.model.devices.device import DeviceSample
+from corral.core.model.devices.vitals import ReadFailure
 from corral.core.model.errors import NodeUnreachable
 from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import Launch, LaunchPhase, log_mark, with_time_limit
 from corral.core.ports.host import Credentials, FileQuery
-from corral.core.ports.node import InputTaken, LogChunk
-from tests.host.node.conftest import OVER, Host, a_launch, finished, until
+from corral.core.ports.node import InputTaken, Keep, LogChunk
+from tests.host.node.conftest import MOCK, OVER, Host, a_launch, finished, until
 
 NOBODY = 65534
 TOLD = (
@@ -120,7 +122,7 @@ def test_a_launch_on_a_device_that_is_gone_is_declared_lost_for_that_reason(host
 def test_what_is_forgotten_leaves_nothing_but_its_log(host: Host) -> None:
     host.node.launches.launch(a_launch(1, "sh", "-c", 'echo kept; touch "$CORRAL_SCRATCH/left"', uuid="GPU-0"))
     host.wait("1.1", LaunchPhase.EXITED)
-    host.node.launches.forget("1.1", keep_scratch=False)
+    host.node.launches.forget("1.1", keep=Keep.NOTHING)
     until(lambda: not host.home.scratch_of("1").exists(), "the scratch directory is removed")
     until(lambda: not any(host.home.launches.iterdir()), "the record is removed")
     assert host.phase("1.1") is LaunchPhase.UNKNOWN
@@ -130,7 +132,7 @@ def test_what_is_forgotten_leaves_nothing_but_its_log(host: Host) -> None:
 def test_scratch_is_kept_for_the_next_attempt(host: Host) -> None:
     host.node.launches.launch(a_launch(1, "sh", "-c", 'touch "$CORRAL_SCRATCH/left"'))
     host.wait("1.1", LaunchPhase.EXITED)
-    host.node.launches.forget("1.1", keep_scratch=True)
+    host.node.launches.forget("1.1", keep=Keep.ALL)
     until(lambda: not any(host.home.launches.iterdir()), "the record is removed")
     assert (host.home.scratch_of("1") / "left").exists()
     assert not (host.home.scratch_of("1") / "config" / "resource.txt").exists()
@@ -145,7 +147,7 @@ def test_members_of_a_gang_on_one_node_share_the_file_of_what_their_job_holds(ho
     assert "CUDA.DEVICE_SHARES=GPU-0:1,GPU-1:1" in resource_file.read_text()
     host.node.launches.stop("1.1-1")
     host.wait("1.1-1", LaunchPhase.EXITED)
-    host.node.launches.forget("1.1-1", keep_scratch=True)
+    host.node.launches.forget("1.1-1", keep=Keep.ALL)
     assert "CUDA.DEVICE_SHARES=GPU-0:1\n" in resource_file.read_text()
 
 
@@ -171,6 +173,41 @@ def test_a_device_that_is_not_there_is_sampled_with_a_fault(host: Host) -> None:
     readiness = host.node.launches.ready(("GPU-1", "GPU-7"))
     assert readiness.obstacle is None
     assert [(sample.uuid, sample.fault is None) for sample in readiness.samples] == [("GPU-1", True), ("GPU-7", False)]
+
+
+def described(host: Host, lines: str) -> None:
+    """Describe the first mock device by more lines."""
+    draft = host.mock.with_suffix(".draft")
+    draft.write_text(MOCK.replace('"GPU-0"', f'"GPU-0"\n{lines}'))
+    draft.replace(host.mock)
+
+
+def test_an_error_of_a_driver_is_told_for_a_while_with_the_job_of_its_process(host: Host) -> None:
+    host.node.launches.launch(a_launch(1, "sh", "-c", "echo $$; exec sleep 600"))
+    until(lambda: host.log("1").endswith("\n"), "the process says its number")
+    pid = int(host.log("1"))
+    described(host, f"xid = 31\nxid_pid = {pid}\nremap_pending = true")
+
+    def told() -> DeviceSample:
+        return host.node.news.since(0, 0.0).samples[0]
+
+    until(lambda: told().errors, "an error")
+    described(host, "")
+    until(lambda: told().vitals is not None and not told().vitals.remap_pending, "later readings")  # type: ignore[union-attr]
+    (error,) = told().errors
+    assert (error.code, error.pid, error.job_id) == (31, pid, "1")
+
+
+def test_a_device_whose_driver_hangs_is_unreadable_alone(host: Host) -> None:
+    described(host, "hang = true")
+
+    def failures() -> list[ReadFailure | None]:
+        return [sample.failure for sample in host.node.news.since(0, 0.0).samples]
+
+    until(lambda: failures() == [ReadFailure.HUNG, None], "one device hangs")
+    assert [sample.fault is None for sample in host.node.launches.ready(("GPU-0", "GPU-1")).samples] == [False, True]
+    described(host, "")
+    until(lambda: failures() == [None, None], "it answers again")
 
 
 def limited(launch: Launch, time_limit_s: float) -> Launch:

@@ -15,7 +15,7 @@ from corral.core.model.errors import BackendFailed, Refused
 from corral.core.model.home import Home
 from corral.core.model.runs.launch import LaunchPhase
 from corral.host.node.mock.spawn import AgentSpawner
-from corral.host.node.remote import RemoteNode
+from corral.host.node.remote import AgentSocket, RemoteNode
 from tests.host.node.conftest import CONFIG, EVENT_S, OVER, a_launch, until
 
 NOBODY = 65534
@@ -54,7 +54,7 @@ def ended(pidfd: int) -> bool:
 def test_each_node_has_an_agent_of_its_own(spawner: AgentSpawner) -> None:
     found = {}
     for path in spawner.start(["a", "b"]).values():
-        node = RemoteNode(path)
+        node = RemoteNode(AgentSocket(path))
         told = node.news.since(0, EVENT_S).node
         assert told is not None
         found[told.name] = [device.uuid for device in told.devices]
@@ -78,14 +78,14 @@ def test_an_agent_that_lives_is_left_as_it_is_and_one_that_died_is_started_again
 
 
 def test_jobs_find_their_server_and_outlive_their_agent(spawner: AgentSpawner, home: Home) -> None:
-    node = RemoteNode(spawner.start(["a"])["a"])
+    node = RemoteNode(AgentSocket(spawner.start(["a"])["a"]))
     node.launches.reconcile((), ())
     node.launches.launch(a_launch(1, "sh", "-c", 'echo "$CORRAL_HOME"; sleep 600'))
     log = home.root / "nodes" / "a" / "logs" / "1.log"
     until(lambda: log.exists() and f"{home.root}\n" in log.read_text(), "the job tells where its server is")
     node.close()
     spawner.end("a")
-    node = RemoteNode(spawner.start(["a"])["a"])
+    node = RemoteNode(AgentSocket(spawner.start(["a"])["a"]))
     assert node.launches.reports(("1.1",)).reports[0].phase is LaunchPhase.RUNNING
     assert node.launches.reconcile((), ()).unknown == ("1.1",)
     until(lambda: not any((log.parent.parent / "launches").iterdir()), "the job is ended")
@@ -97,7 +97,7 @@ def test_a_job_of_another_user_has_its_scratch_whatever_the_umask_of_the_server(
     spawner: AgentSpawner, home: Home
 ) -> None:
     home.root.chmod(0o755)
-    node = RemoteNode(spawner.start(["a"])["a"])
+    node = RemoteNode(AgentSocket(spawner.start(["a"])["a"]))
     launch = a_launch(1, "sh", "-c", 'touch "$CORRAL_SCRATCH/mine"', uuid="GPU-a")
     spec = replace(launch.job.spec, uid=NOBODY, gid=NOBODY)
     node.launches.reconcile((), ())
@@ -153,7 +153,7 @@ def test_an_agent_that_hangs_as_its_server_is_killed_gives_way_to_the_next(home:
         signal.pidfd_send_signal(hung, signal.SIGSTOP)
         server.kill()
     with closing(AgentSpawner(home, mock=home.root / "mock.toml", config=home.config_file)) as spawner:
-        node = RemoteNode(spawner.start(["a"])["a"])
+        node = RemoteNode(AgentSocket(spawner.start(["a"])["a"]))
         assert node.news.since(0, EVENT_S).node is not None
         node.close()
     assert ended(hung)

@@ -53,7 +53,7 @@ class RigMaker(Protocol):
 
 def through(name: str, driver: DriverSource, clock: ManualClock) -> Source:
     """A host's source that has this driver and no other."""
-    maker = replace(NVIDIA, libraries=(DriverLibrary(name, lambda _: driver),))
+    maker = replace(NVIDIA, libraries=(DriverLibrary(name, lambda *_: driver),))
     return AnyDriver(clock, makers={maker.name: maker})
 
 

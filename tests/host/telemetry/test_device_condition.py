@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from corral.config import Settings
 from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample, DeviceState, HoldingPod, LastUse
+from corral.core.model.devices.health import DeviceHealth, Health, HealthSign, SignKind, Verdict
 from corral.host.telemetry.device_condition import Standing, is_news, judge
 
 SETTINGS = Settings(stale_after_s=100.0, max_temperature_c=90)
@@ -167,6 +168,36 @@ def test_a_device_is_free_only_when_its_use_is_known_and_nobody_elses(
         assert all(process.job_id in jobs for process in running)
 
 
+HOT = HealthSign(SignKind.TEMPERATURE, Verdict.QUARANTINE, "it is at 97°C", 0.0, lasts=True)
+BROKEN = replace(HOT, kind=SignKind.REMAP_FAILED, detail="a row could not be replaced")
+
+
+def trusting(*kinds: SignKind) -> DeviceHealth:
+    return DeviceHealth(Health.HEALTHY, "root trusts it", 0.0, trusted=kinds)
+
+
+def test_a_grave_sign_that_lasts_quarantines_a_device_before_its_health_is_recorded() -> None:
+    condition = standing(replace(IDLE, signs=(HOT, BROKEN), taken_at=5.0)).condition
+    state = condition.state(allocated=True)
+    assert (state, condition.reason(state), condition.since(state)) == (DeviceState.QUARANTINED, "it is at 97°C", 5.0)
+    recorded = replace(condition, health=DeviceHealth(Health.QUARANTINED, "Xid 79", 3.0))
+    assert (recorded.reason(state), recorded.since(state)) == ("Xid 79", 3.0)
+
+
+@pytest.mark.parametrize("sign", [replace(HOT, verdict=Verdict.SUSPECT), replace(HOT, lasts=False)])
+def test_no_other_sign_says_that_a_device_is_at_fault_now(sign: HealthSign) -> None:
+    assert state_of(replace(IDLE, signs=(sign,))) is DeviceState.FREE
+
+
+def test_a_device_is_open_again_once_all_its_signs_are_trusted() -> None:
+    condition = standing(replace(IDLE, signs=(HOT, BROKEN))).condition
+    one = replace(condition, health=trusting(SignKind.TEMPERATURE))
+    both = replace(condition, health=trusting(SignKind.TEMPERATURE, SignKind.REMAP_FAILED))
+    assert (one.state(), both.state()) == (DeviceState.QUARANTINED, DeviceState.FREE)
+    clusters = standing(replace(UNMETERED, illness="1 of 8 is unhealthy")).condition
+    assert replace(clusters, health=trusting(*SignKind)).state() is DeviceState.UNHEALTHY
+
+
 def test_a_device_is_ill_since_it_was_first_seen_so_and_each_illness_has_its_own_beginning() -> None:
     def ill_since(*samples: DeviceSample) -> list[float | None]:
         before, since = None, []
@@ -175,7 +206,7 @@ def test_a_device_is_ill_since_it_was_first_seen_so_and_each_illness_has_its_own
             since.append(before.condition.ill_since)
         return since
 
-    hot, lost = replace(IDLE, temperature_c=95), replace(without("temperature_c"), fault="it is lost")
+    hot, lost = replace(IDLE, signs=(HOT,)), replace(without("temperature_c"), fault="it is lost")
     days = [replace(sample, taken_at=float(at)) for at, sample in enumerate((IDLE, hot, hot, lost, lost, hot, IDLE))]
     assert ill_since(*days) == [None, 1.0, 1.0, 3.0, 3.0, 5.0, None]
 

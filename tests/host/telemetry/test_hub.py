@@ -317,13 +317,54 @@ def test_a_device_is_judged_where_it_is_also_after_it_has_moved(listen: Listen, 
     one, other = ScriptedAgent("a"), ScriptedAgent("b")
     hub = listen(one, other)
     (before,) = hub.judged([sample("a")], server.view)
+    hub.remove("a")
     other.tell(node=replace(other.node, devices=one.node.devices))
     eventually(lambda: server.view.nodes["b"].devices == one.node.devices)
-    hub.remove("a")
     (after,) = hub.judged([sample("a")], server.view)
     for judged in (before, after):
         assert isinstance(judged, ConditionObserved)
         assert judged.condition.unreadable is None
+
+
+def test_a_device_that_another_node_has_is_refused_with_both_names_until_that_node_is_gone(
+    listen: Listen, server: Server
+) -> None:
+    one, other = ScriptedAgent("a"), ScriptedAgent("b")
+    hub = listen(one, other)
+    eventually(lambda: server.readable("a") and server.readable("b"))
+    other.tell(node=replace(other.node, devices=one.node.devices))
+    eventually(lambda: "b" in server.view.silences)
+    reason = server.view.silences["b"].reason
+    assert "nothing starts on node b: its GPU a is on node a already" in reason
+    assert server.readable("a")
+    assert [device.uuid for device in server.view.nodes["b"].devices] == ["b"]
+    hub.remove("a")
+    eventually(lambda: "b" not in server.view.silences)
+    assert server.view.nodes["b"].devices == one.node.devices
+
+
+def test_a_node_whose_agent_never_waits_takes_a_part_of_a_core(listen: Listen, server: Server) -> None:
+    class Busy(ScriptedAgent):
+        def since(self, after: int, timeout_s: float) -> News:
+            self.epoch = f"{len(self.asked_after)}"
+            return super().since(-1, 0.0)
+
+    busy = Busy("a")
+    listen(busy, ScriptedAgent("b"))
+    eventually(lambda: server.readable("b"))
+    began = time.monotonic()
+    eventually(lambda: time.monotonic() > began + 1.0)
+    # Each answer is of another restart. The first few come at once.
+    assert len(busy.asked_after) < 20
+
+
+def test_the_reason_why_an_agent_is_asked_in_vain_is_told_with_its_silence(listen: Listen, server: Server) -> None:
+    agent = ScriptedAgent("a")
+    listen(agent, ScriptedAgent("b"), settings=replace(HASTY, node_gone_after_s=2 * PATIENCE_S))
+    eventually(lambda: server.readable("a"))
+    agent.fail(True)
+    eventually(lambda: "a" in server.view.silences)
+    eventually(lambda: "its agent does not answer" in server.view.silences["a"].reason)
 
 
 def test_of_a_device_that_nothing_reads_there_is_a_sample_and_no_reading(listen: Listen, server: Server) -> None:

@@ -12,16 +12,18 @@ import pytest
 from corral.clock import ManualClock, SystemClock
 from corral.config import Settings
 from corral.core.model.devices.device import DeviceCondition, DeviceProcess, DeviceSample, Node
+from corral.core.model.devices.health import SignKind, Verdict
 from corral.core.model.errors import BackendFailed
 from corral.core.model.fact import AllocationMade, ConditionObserved, Observation
 from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
 from corral.core.model.view import View
 from corral.core.ports.node import News
-from corral.core.ports.telemetry import Source
+from corral.core.ports.telemetry import Care, Source
 from corral.host.telemetry.discover import discover
 from corral.host.telemetry.host import host_node
 from corral.host.telemetry.mock import MockSource
 from corral.host.telemetry.node_contact import WatchedNode
+from corral.host.telemetry.reading.patient_reader import by_threads
 from corral.host.telemetry.sampler import Sampler
 from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 
@@ -54,7 +56,7 @@ class SampledNode:
 
     def __init__(self, source: Source, settings: Settings, listener: Listener) -> None:
         self.node = WatchedNode("n", SystemClock(), settings, view=lambda: listener.view, observe=listener.observe)
-        self.sampler = Sampler(source, SystemClock(), settings, listener=self.hear)
+        self.sampler = Sampler(by_threads(source, SystemClock()), SystemClock(), settings, listener=self.hear)
         self._listener = listener
 
     def hear(self, node: Node | None, samples: Sequence[DeviceSample]) -> None:
@@ -165,11 +167,11 @@ def test_a_refresh_is_newer_than_the_samples_before_and_names_only_what_was_aske
     start: Start, listener: Listener, path: Path
 ) -> None:
     sampler = start(MockSource(path, SystemClock()), replace(FAST, sample_interval_s=50.0, stale_sample_s=100.0))
-    before = sampler.latest()["a"].taken_at
+    before = {uuid: sample.taken_at for uuid, sample in sampler.latest().items()}
     observations = sampler.refresh(["a"], PATIENCE_S)
     assert [type(observation) for observation in observations] == [ConditionObserved]
-    assert sampler.latest()["a"].taken_at > before
-    assert sampler.latest()["b"].taken_at == before
+    assert sampler.latest()["a"].taken_at > before["a"]
+    assert sampler.latest()["b"].taken_at == before["b"]
 
 
 def test_what_a_refresh_found_does_not_outlast_its_cause(start: Start, listener: Listener, path: Path) -> None:
@@ -222,6 +224,11 @@ class FailingSource:
         self.asked += 1
         raise self.error
 
+    one_by_one = False
+
+    def take_care(self, care: Care) -> None:
+        """There is nothing to avoid."""
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -242,20 +249,32 @@ def test_an_error_that_nobody_foresaw_is_logged_once_and_survived(
     assert sampler.latest() == {}
 
 
-def test_a_hang_makes_every_device_unreadable_in_time_and_ends_by_itself(
-    start: Start, listener: Listener, stubbed_nvml: NvmlStub
+def test_a_device_that_hangs_is_unreadable_alone_and_comes_back_by_itself(
+    start: Start, listener: Listener, path: Path
 ) -> None:
-    def readable() -> list[bool]:
-        return [condition.unreadable is None for condition in listener.view.conditions.values()]
+    def readable() -> dict[str, bool]:
+        return {uuid: condition.unreadable is None for uuid, condition in listener.view.conditions.items()}
 
-    start(discover(SystemClock()), HASTY)
-    eventually(lambda: readable() == [True] * 8)
-    stubbed_nvml.say("gpu 3 hang 1")
-    eventually(lambda: readable() == [False] * 8)
-    # Not answered for so long, or with as many calls hanging as may hang.
-    assert "not answer" in str(listener.condition(stub_uuid(3)).unreadable)
-    stubbed_nvml.say()
-    eventually(lambda: readable() == [True] * 8)
+    sampler = start(MockSource(path, SystemClock()))
+    eventually(lambda: readable() == {"a": True, "b": True})
+    rewrite(path, ROW.format(uuid="a", extra="hang = true") + ROW.format(uuid="b", extra=""))
+    eventually(lambda: readable() == {"a": False, "b": True})
+    passes(sampler, "b")
+    (sign,) = sampler.latest()["a"].signs
+    assert (sign.kind, sign.verdict) == (SignKind.UNREADABLE, Verdict.SUSPECT)
+    assert "hangs" in sign.detail
+    rewrite(path, ROW.format(uuid="a", extra="") + ROW.format(uuid="b", extra=""))
+    eventually(lambda: readable() == {"a": True, "b": True})
+
+
+def test_a_driver_that_answers_for_no_device_makes_all_unreadable_in_time(
+    start: Start, listener: Listener, path: Path
+) -> None:
+    sampler = start(MockSource(path, SystemClock()), HASTY)
+    rewrite(path, ROW.format(uuid="a", extra="hang = true"))
+    eventually(lambda: sampler.latest()["a"].fault == "the driver has not answered for 0.29 s")
+    rewrite(path, ROW.format(uuid="a", extra=""))
+    eventually(lambda: sampler.latest()["a"].fault is None)
 
 
 def test_a_refresh_of_a_device_that_hangs_comes_back_unreadable_within_its_time(
@@ -324,3 +343,25 @@ def test_what_becomes_of_a_device_is_logged_once(start: Start, path: Path, caplo
     assert {line.partition(" after")[0] for line in said()[2:]} == {
         "GPU 0 (a): can be read again", "GPU 1 (b) is gone: the driver no longer names it",
     }  # fmt: skip
+
+
+def test_docker_that_is_installed_while_the_agent_runs_is_noticed(path: Path) -> None:
+    lack: list[str | None] = ["Docker is not installed there"]
+    told: list[str | None] = []
+
+    def hear(node: Node | None, samples: Sequence[DeviceSample]) -> None:
+        if node is not None:
+            told.append(node.no_docker)
+
+    sampler = Sampler(
+        by_threads(MockSource(path, SystemClock()), SystemClock()),
+        SystemClock(),
+        FAST,
+        listener=hear,
+        no_docker=lambda: lack[-1],
+    )
+    sampler.start()
+    lack.append(None)
+    eventually(lambda: len(told) > 1)
+    sampler.close()
+    assert told == ["Docker is not installed there", None]

@@ -6,16 +6,18 @@
  *   init CODE            what amdsmi_init returns (0)
  *   same_uuid 1          the partitions of a GPU have one UUID
  *   gpu I KEY VALUE      util %, used MiB, temp C, power W (-1: not supported), ecc errors, lost 0|1
+ *   gpu I KEY VALUE      pending, unreservable, reserved pages of memory, lanes, replays of PCIe, xgmi errors (0 to 2)
  *   gpu I process PID MIB  a process
+ *   gpu I refuses CODE   what setting a power limit returns; gpu I fixed 1: there is no range of limits
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, UNSUPPORTED = 2, IO = 12, NOT_INIT = 32, MAX = 64, TOTAL_MIB = 196608 };
+enum { OK = 0, INVALID = 1, UNSUPPORTED = 2, IO = 12, NOT_INIT = 32, MAX = 64, TOTAL_MIB = 196608 };
 
-typedef struct { int index, util, used, temp, power, ecc, lost, processes; struct { unsigned pid; uint64_t mib; } process[8]; } gpu_t;
+typedef struct { int index, util, used, temp, power, ecc, lost, pending, unreservable, reserved, lanes, replays, xgmi, refuses, fixed, processes; struct { unsigned pid; uint64_t mib; } process[8]; } gpu_t;
 typedef struct { char name[256]; uint32_t vendor; char maker[256]; uint32_t subvendor; uint64_t device; uint32_t rev; char serial[256];
     uint32_t oam, units; uint64_t target; uint32_t subsystem, reserved[21]; } asic_t;
 typedef struct { uint32_t render, card, hsa, hip; char uuid[256]; } enumeration_t;
@@ -33,6 +35,7 @@ typedef struct { char name[256]; uint32_t pid; uint64_t memory; struct { uint64_
 static gpu_t gpus[MAX];
 static int devices, partitions, init_code, same_uuid, opened;
 static char mode[8];
+static uint64_t caps[MAX]; /* in microwatts, as they were set; 0: as at the driver's start */
 
 static void set(int i, const char *key, long value) {
     gpu_t *g = &gpus[i];
@@ -42,6 +45,14 @@ static void set(int i, const char *key, long value) {
     if (!strcmp(key, "power")) g->power = value;
     if (!strcmp(key, "ecc")) g->ecc = value;
     if (!strcmp(key, "lost")) g->lost = value;
+    if (!strcmp(key, "refuses")) g->refuses = value;
+    if (!strcmp(key, "fixed")) g->fixed = value;
+    if (!strcmp(key, "pending")) g->pending = value;
+    if (!strcmp(key, "unreservable")) g->unreservable = value;
+    if (!strcmp(key, "reserved")) g->reserved = value;
+    if (!strcmp(key, "lanes")) g->lanes = value;
+    if (!strcmp(key, "replays")) g->replays = value;
+    if (!strcmp(key, "xgmi")) g->xgmi = value;
 }
 
 static void read_control(void) {
@@ -53,7 +64,7 @@ static void read_control(void) {
     devices = 2, partitions = 1, init_code = same_uuid = 0;
     strcpy(mode, "SPX");
     memset(gpus, 0, sizeof gpus);
-    for (i = 0; i < MAX; i++) gpus[i].index = i, gpus[i].temp = 40, gpus[i].power = 90;
+    for (i = 0; i < MAX; i++) gpus[i].index = i, gpus[i].temp = 40, gpus[i].power = 90, gpus[i].lanes = 16;
     while (file && fgets(line, sizeof line, file)) {
         sscanf(line, "devices %d", &devices);
         sscanf(line, "partitions %d %7s", &partitions, mode);
@@ -143,17 +154,50 @@ int amdsmi_get_power_cap_info(gpu_t *g, uint32_t sensor, cap_t *told) {
     (void)sensor;
     LOOK(g);
     memset(told, 0, sizeof *told);
-    told->cap = 750000000;
+    told->cap = caps[g->index] ? caps[g->index] : 750000000;
+    if (!g->fixed) told->least = 200000000, told->most = 750000000;
+    return OK;
+}
+
+int amdsmi_set_power_cap(gpu_t *g, uint32_t sensor, uint64_t cap) {
+    LOOK(g);
+    if (sensor || cap < 200000000 || cap > 750000000) return INVALID;
+    if (g->refuses) return g->refuses;
+    caps[g->index] = cap;
     return OK;
 }
 
 int amdsmi_get_temp_metric(gpu_t *g, int sensor, int metric, int64_t *told) {
-    (void)metric;
     LOOK(g);
     if (sensor != 1) return UNSUPPORTED;
-    *told = g->temp;
+    *told = metric == 5 ? 100 : metric == 7 ? 105 : g->temp;
     return OK;
 }
+
+typedef struct { uint64_t address, size; uint32_t status, padding; } page_t;
+
+int amdsmi_get_gpu_bad_page_info(gpu_t *g, uint32_t *count, page_t *pages) {
+    LOOK(g);
+    *count = g->pending + g->unreservable + g->reserved;
+    for (uint32_t i = 0; pages && i < *count; i++)
+        pages[i].status = (int)i < g->pending ? 1 : (int)i < g->pending + g->unreservable ? 2 : 0;
+    return OK;
+}
+
+typedef struct { struct { uint16_t most, pad; uint32_t speed, version, slot, newest, pad2; uint64_t reserved[9]; } fixed;
+    struct { uint16_t width, pad; uint32_t speed, bandwidth, pad2; uint64_t replays, more[4]; uint32_t other, pad3;
+    uint64_t reserved[12]; } now; uint64_t reserved[32]; } pcie_t;
+
+int amdsmi_get_pcie_info(gpu_t *g, pcie_t *told) {
+    LOOK(g);
+    memset(told, 0, sizeof *told);
+    told->fixed.most = 16;
+    told->now.width = g->lanes;
+    told->now.replays = g->replays;
+    return OK;
+}
+
+int amdsmi_gpu_xgmi_error_status(gpu_t *g, uint32_t *status) { LOOK(g); *status = g->xgmi; return OK; }
 
 int amdsmi_get_gpu_process_list(gpu_t *g, uint32_t *most, process_t *told) {
     LOOK(g);

@@ -25,7 +25,9 @@ from corral.host.runtimes.docker.container_request import with_devices
 from corral.host.runtimes.docker.records import OrderedDevice
 from corral.host.runtimes.process.srun.layout import devices_variable
 from corral.host.telemetry.discover import discover
+from corral.vendors.amd import AMD
 from corral.vendors.amd.amd_sharing import AmdSharing
+from corral.vendors.vendor import DeviceNumbers
 
 MOCK = """
 slot_name = "rocm"
@@ -168,3 +170,11 @@ def test_a_device_of_this_vendor_has_no_compute_capability_and_no_rule_of_nvidia
 
 def test_device_values_without_a_vendor_are_the_first_ones() -> None:
     assert Device("GPU-1", 0, "NVIDIA A100", 81920).vendor == "nvidia"
+
+
+@pytest.mark.parametrize(
+    ("file", "found"),
+    [("/dev/dri/renderD131", DeviceNumbers(226, 131, 131)), ("/dev/kfd", None), ("/dev/dri/card1", None)],
+)
+def test_the_number_of_a_render_node_is_in_its_name(file: str, found: DeviceNumbers | None) -> None:
+    assert AMD.files.number_of(file) == found

@@ -116,7 +116,7 @@ def test_a_host_with_gpus_of_two_makers_has_all_of_them_with_numbers_of_their_ow
         name = "nvml"
 
     clock = ManualClock()
-    nvidia = replace(NVIDIA, libraries=(DriverLibrary("NVML", lambda _: Nvidia(clock, load_amdsmi())),))
+    nvidia = replace(NVIDIA, libraries=(DriverLibrary("NVML", lambda *_: Nvidia(clock, load_amdsmi())),))
     source = AnyDriver(clock, makers={"nvidia": nvidia, "amd": AMD})
     devices = source.node().devices
     assert [(device.vendor, device.index) for device in devices] == [

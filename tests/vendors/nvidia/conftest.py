@@ -1,5 +1,6 @@
 """A stand-in for NVIDIA's driver library and one for its MPS control program, and devices to share."""
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +21,17 @@ def tmp_path() -> Iterator[Path]:
     """A directory with a short path: a socket's may not be long."""
     with tempfile.TemporaryDirectory(prefix="s-") as directory:
         yield Path(directory)
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the machine's nvidia-smi was called with."""
+    calls = tmp_path / "calls"
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {calls}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return calls
 
 
 @pytest.fixture

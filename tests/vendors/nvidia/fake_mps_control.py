@@ -1,7 +1,8 @@
 """A stand-in for `nvidia-cuda-mps-control`: same options, commands, files and words, without a GPU.
 
-MPS_FAKE names how it misbehaves: no-start, dies, hangs, ignores-quit. `client_fault` and `crash` are commands of the
-fake alone: a client that takes the server down, and a control daemon that vanishes. It ends by itself after a minute.
+MPS_FAKE names how it misbehaves: no-start, dies, hangs, ignores-quit, no-defaults. `client_fault` and `crash` are
+commands of the fake alone: a client that takes the server down, and a control daemon that vanishes. It ends by itself
+after a minute.
 """
 
 import os
@@ -36,6 +37,7 @@ def start_server() -> int:
 class Daemon:
     def __init__(self) -> None:
         self.servers: dict[int, str] = {}
+        self.defaults = {"active_thread_percentage": "100.0", "device_pinned_mem_limit": "None"}
 
     def answer(self, command: str) -> str:
         words = command.split()
@@ -47,6 +49,14 @@ class Daemon:
             case "start_server":
                 self.servers[start_server()] = "ACTIVE"
                 return ""
+            case "set_default_active_thread_percentage" if FAKE != "no-defaults":
+                self.defaults["active_thread_percentage"] = f"{float(words[1])}"
+                return f"{float(words[1])}\n"
+            case "set_default_device_pinned_mem_limit":
+                self.defaults["device_pinned_mem_limit"] = words[2]
+                return ""
+            case "get_default_active_thread_percentage" | "get_default_device_pinned_mem_limit":
+                return f"{self.defaults[words[0].removeprefix('get_default_')]}\n"
             case "client_fault":
                 self.servers = dict.fromkeys(self.servers, "FAULT")
                 return ""

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from corral.core.model.devices.device import Device, Node
-from corral.core.model.devices.means import Means
-from corral.core.model.errors import Refused
+from corral.core.model.devices.means import ClientLimits, Means
+from corral.core.model.errors import BackendFailed, Refused
 from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.tenant import Tenant
 from corral.vendors.nvidia.mps import Mps, MpsWatch, mps_unfit
@@ -107,6 +107,47 @@ def test_cores_granted_by_name_beat_the_share(mps: Mps, device: Device) -> None:
 def test_memory_that_is_not_known_cannot_be_limited(mps: Mps, device: Device) -> None:
     with pytest.raises(Refused, match="cannot limit"):
         mps.environment(device, Tenant("1", "ada", Grant("GPU-a", 250)))
+
+
+def test_with_equal_slots_the_daemon_itself_limits_each_client_and_the_driver_admits_nobody_else(
+    device: Device, tmp_path: Path, mps_control: str, nvidia_smi: Path
+) -> None:
+    mps = Mps(tmp_path / "h", control=mps_control, slots=4, leavable=None)
+    mps.prepare(device)
+    daemon = mps._daemon(device)
+    assert daemon._say("get_default_active_thread_percentage") == "25.0\n"
+    assert daemon._say("get_default_device_pinned_mem_limit 0") == "20480M\n"
+    mps.prepare(device)
+    assert nvidia_smi.read_text() == "-i GPU-a -c EXCLUSIVE_PROCESS\n"
+    # What a daemon was started with holds, whatever the settings of a later server say.
+    assert Mps(tmp_path / "h", control=mps_control, slots=2).client_limits(device).slots == 4
+    Mps(tmp_path / "h", control=mps_control, leavable=None).release(device)
+    assert nvidia_smi.read_text().splitlines()[1:] == ["-i GPU-a -c DEFAULT"]
+
+
+def test_why_a_client_can_exceed_its_share_is_told(device: Device, tmp_path: Path, mps_control: str) -> None:
+    def limits(**more: Any) -> ClientLimits:
+        return Mps(tmp_path / "h", control=mps_control, **more).client_limits(device)
+
+    assert limits() == (None, "MPS takes the limits of a job from its own variables (see mps_slots)")
+    assert limits(slots=4, leavable="only root may") == (4, "a job can leave MPS: only root may")
+    assert limits(slots=4, leavable=None) == (4, None)
+
+
+def test_a_daemon_that_does_not_take_its_limits_serves_nobody(
+    device: Device, tmp_path: Path, mps_control: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPS_FAKE", "no-defaults")
+    mps = Mps(tmp_path / "h", control=mps_control, slots=4)
+    with pytest.raises(BackendFailed, match="does not take 25 % and 20480M for each client"):
+        mps.prepare(device)
+    assert mps.daemons() == ()
+
+
+def test_more_than_a_slot_is_refused(device: Device, node: Node, tmp_path: Path, mps_control: str) -> None:
+    mps = Mps(tmp_path / "h", control=mps_control, slots=3)
+    assert mps.refusal(node, device, [], tenant("1", 330)) is None
+    assert mps.refusal(node, device, [], tenant("1", 500)) == "MPS on GPU-a has 3 equal slots; ask for 0.33 of a GPU"
 
 
 def test_the_daemon_runs_from_first_tenant_to_last(mps: Mps, device: Device) -> None:

@@ -11,6 +11,7 @@ from corral.core.model.devices.device import Device, Node
 from corral.core.model.devices.means import Means
 from corral.core.model.placing.tenant import Tenant
 from corral.vendors.nvidia.compute_mode import OneProcess
+from corral.vendors.nvidia.hook import Hook
 from corral.vendors.nvidia.mps import Mps
 from corral.vendors.nvidia.nvidia_sharing import NvidiaSharing
 from corral.vendors.sharing_driver import SharingDriver
@@ -40,6 +41,7 @@ def case(
         Means.MPS: Case(Mps(tmp_path / "h", control=mps_control), device, tenant("1", 500)),
         Means.MIG: Case(mig(), sliced, tenant("1", 1000, uuid="MIG-1")),
         Means.TIMESLICE: Case(Timeslice(), device, tenant("1", 500)),
+        Means.HOOK: Case(Hook("/opt/libvgpu.so", tmp_path / "h"), device, tenant("1", 500)),
     }
     case = cases[request.param]
     yield case

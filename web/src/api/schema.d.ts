@@ -581,6 +581,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/device-health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Health
+         * @description List the devices that are sick, or were sick of late.
+         */
+        get: operations["health_api_v1_device_health_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/devices": {
         parameters: {
             query?: never;
@@ -621,6 +641,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/devices/{device}/evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Evidence
+         * @description Return all that is known of a device's health, as a vendor asks for it.
+         */
+        get: operations["evidence_api_v1_devices__device__evidence_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/devices/{device}/probe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Probe
+         * @description Have a device tested and watched, as after a fault, for administrators.
+         */
+        post: operations["probe_api_v1_devices__device__probe_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/devices/{device}/slices": {
         parameters: {
             query?: never;
@@ -655,6 +715,27 @@ export interface paths {
          * @description Delete all MIG slices of a device, or show how.
          */
         post: operations["give_up_api_v1_devices__device__slices_give_up_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/devices/{device}/trust": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Trust
+         * @description Let jobs start on a device whatever its signs say, for administrators. A lasting sign counts again once it was
+         *     gone.
+         */
+        post: operations["trust_api_v1_devices__device__trust_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -944,6 +1025,90 @@ export interface paths {
         get: operations["job_window_api_v1_history_windows_jobs__job_id__get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/hosts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Hosts
+         * @description List the hosts that are joined by SSH, with the state of each.
+         */
+        get: operations["hosts_api_v1_hosts_get"];
+        put?: never;
+        /**
+         * Add
+         * @description Begin to join a host by SSH, for administrators. The list of hosts tells what becomes of it.
+         */
+        post: operations["add_api_v1_hosts_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/hosts/{name}/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check
+         * @description Try to reach a host now, for administrators.
+         */
+        post: operations["check_api_v1_hosts__name__check_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/hosts/{name}/remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove
+         * @description Remove a host, for administrators: its node leaves the pool. Jobs that run there are ended only with `force`.
+         */
+        post: operations["remove_api_v1_hosts__name__remove_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/hosts/{name}/upgrade": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Upgrade
+         * @description Bring a host's agent to the server's version, for administrators. Its jobs run on.
+         */
+        post: operations["upgrade_api_v1_hosts__name__upgrade_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1258,6 +1423,67 @@ export interface paths {
          * @description Set the size of the command's terminal.
          */
         post: operations["resize_terminal_api_v1_jobs__job_id__execs__exec_id__terminal_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/fence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Fence
+         * @description Keep the process that asks, and all that it will start, from GPUs outside of its user's reservation. It has to
+         *     ask over the Unix socket of the machine with these GPUs.
+         */
+        post: operations["fence_api_v1_jobs__job_id__fence_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Files Left
+         * @description List the directory that a job has left for its user, or tell whether there will be one.
+         */
+        get: operations["files_left_api_v1_jobs__job_id__files_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/files/contents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Contents Left
+         * @description Return the first of these contents of the directory, as many as fit into one answer.
+         */
+        post: operations["contents_left_api_v1_jobs__job_id__files_contents_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1602,6 +1828,30 @@ export interface paths {
         get: operations["queues_api_v1_queues_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/rebalance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Foreseen
+         * @description Show which running jobs the scheduler would move now, for which waiting jobs, and what it costs.
+         */
+        get: operations["foreseen_api_v1_rebalance_get"];
+        put?: never;
+        /**
+         * Start
+         * @description Let the scheduler move running jobs for ten minutes. Only administrators may.
+         */
+        post: operations["start_api_v1_rebalance_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2125,6 +2375,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/uploads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Upload Limits
+         * @description Tell how large a directory may be that is sent for a job.
+         */
+        get: operations["upload_limits_api_v1_uploads_get"];
+        put?: never;
+        /**
+         * Keep Tree
+         * @description Keep a directory for jobs of the caller: the JSON of its tree, {"entries": [...]}. The answer says which contents
+         *     are missing; send those, and then the tree again. A submission names it by the answer's `tree`.
+         */
+        post: operations["keep_tree_api_v1_uploads_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/uploads/contents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add Contents
+         * @description Keep contents of files of the caller: for each its length in four bytes, highest first, then the content.
+         */
+        post: operations["add_contents_api_v1_uploads_contents_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/usage": {
         parameters: {
             query?: never;
@@ -2190,6 +2485,14 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * Accepted
+         * @description How many contents were accepted.
+         */
+        Accepted: {
+            /** Accepted */
+            accepted: number;
+        };
         /**
          * AdoptRequest
          * @description A running process, to become a job that has the GPUs it uses.
@@ -2317,11 +2620,11 @@ export interface components {
          * AttemptEnd
          * @description How an attempt ended.
          *
-         *     PREEMPTED: it was stopped for other jobs. REQUEUED: a user had the job run again. NOT_LAUNCHED: nothing of it ran.
-         *     The others are the phases of the same name.
+         *     PREEMPTED: it was stopped for other jobs. FAULT: one of its devices fell sick. REQUEUED: a user had the job run
+         *     again. NOT_LAUNCHED: nothing of it ran. The others are the phases of the same name.
          * @enum {string}
          */
-        AttemptEnd: "succeeded" | "failed" | "cancelled" | "timed_out" | "lost" | "preempted" | "requeued" | "not_launched";
+        AttemptEnd: "succeeded" | "failed" | "cancelled" | "timed_out" | "lost" | "preempted" | "fault" | "requeued" | "not_launched";
         /**
          * AttemptRow
          * @description One attempt to run a job.
@@ -2331,7 +2634,8 @@ export interface components {
          *             number of the next.
          *         node: the node of rank 0; `nodes` are those of all members, each once.
          *         allocated_at: when it got its devices; `started_at` is when it began to run, None if nothing ran.
-         *         ended_as: succeeded, failed, cancelled, timed_out, lost, preempted, requeued, not_launched; None while it runs.
+         *         ended_as: succeeded, failed, cancelled, timed_out, lost, preempted, fault, requeued, not_launched; None while it
+         *             runs.
          *         reason: how and why it ended, for a person; None while it runs.
          *         log: the path of the log of rank 0 on its node, None where that is not known; attempts on a node share it.
          */
@@ -2806,6 +3110,17 @@ export interface components {
             ties: string[];
         };
         /**
+         * Cancellation
+         * @description Why a job is cancelled, for a person; it becomes a part of the job's reason.
+         */
+        Cancellation: {
+            /**
+             * Reason
+             * @default
+             */
+            reason?: string;
+        };
+        /**
          * Certainty
          * @description How certain the start of a job is.
          *
@@ -2826,12 +3141,15 @@ export interface components {
          *         users: the users of the changed jobs.
          *         phases: how many of the changed jobs were in which phase before.
          *         next: the `before` of a request for the rest, None if there is none.
+         *         notes: what the caller should know besides, a sentence each, such as nodes that do not answer now.
          */
         ChangedJobs: {
             /** Ids */
             ids: string[];
             /** Next */
             next: number | null;
+            /** Notes */
+            notes: string[];
             /** Phases */
             phases: {
                 [key: string]: number;
@@ -2973,6 +3291,27 @@ export interface components {
             name: string;
         };
         /**
+         * Contents
+         * @description Contents of files, each in base64.
+         */
+        Contents: {
+            /** Contents */
+            contents: string[];
+        };
+        /**
+         * ContentsOf
+         * @description Digests of contents of files that a member of a gang has left, from its tree.
+         */
+        ContentsOf: {
+            /** Digests */
+            digests: string[];
+            /**
+             * Rank
+             * @default 0
+             */
+            rank?: number;
+        };
+        /**
          * Cordon
          * @description Why a device or a node is cordoned.
          */
@@ -2982,6 +3321,16 @@ export interface components {
              * @default
              */
             reason?: string;
+        };
+        /**
+         * CounterRow
+         * @description A reading of a device that tells of its health, with its unit in its name.
+         */
+        CounterRow: {
+            /** Name */
+            name: string;
+            /** Value */
+            value: string;
         };
         /**
          * Cut
@@ -3056,9 +3405,10 @@ export interface components {
          *     Attributes:
          *         uuid: from the driver.
          *         index: in PCI bus order, as nvidia-smi counts.
-         *         state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
+         *         state: unreadable, unhealthy, quarantined, probation, cordoned, allocated, reserved, in_use, stale, suspect or
+         *             free.
          *         state_reason: the reason for that state, for a person.
-         *         state_since: since when; known only for unreadable, unhealthy, in_use or stale.
+         *         state_since: since when; unknown for cordoned, allocated, reserved and free.
          *         since: when processes outside Corral were first seen on it.
          *         means, held_as: how it is shared by its setting, and how its jobs hold it: exclusive, mps, mig or timeslice.
          *         availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
@@ -3069,19 +3419,36 @@ export interface components {
          *         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
          *         metered: whether anything measures it. If not, only its holder is known.
          *         pod: a pod, none of Corral's, that has it.
+         *         parts: the parts of it that such pods have.
          *         vendor: its maker: nvidia, amd.
+         *         power_limit_w: its power limit without the limit of a job.
+         *         job_power_limit_w: the power limit that its job has set; None if it has set none.
+         *         least_power_limit_w, most_power_limit_w: the limits that jobs may set; None if they can set none.
+         *         power_limit_fixed: why jobs can set none, if its driver accepts some.
+         *         health: healthy, suspect, quarantined or probation, as recorded: a job may run on a sick device.
+         *         health_reason, health_since: why and since when; None for a device that was always healthy.
          */
         DeviceRow: {
             /** Availability */
             availability: number | null;
             /** Compute Capability */
             compute_capability: string | null;
+            /** Health */
+            health: string;
+            /** Health Reason */
+            health_reason: string | null;
+            /** Health Since */
+            health_since: number | null;
             /** Held As */
             held_as: string;
             /** Holders */
             holders: components["schemas"]["HolderRow"][];
             /** Index */
             index: number | null;
+            /** Job Power Limit W */
+            job_power_limit_w: number | null;
+            /** Least Power Limit W */
+            least_power_limit_w: number | null;
             /** Links */
             links: components["schemas"]["LinkRow"][];
             /** Means */
@@ -3102,6 +3469,8 @@ export interface components {
             mig_enabled: boolean | null;
             /** Mig Profile */
             mig_profile: string | null;
+            /** Most Power Limit W */
+            most_power_limit_w: number | null;
             /** Name */
             name: string;
             /** Node */
@@ -3110,9 +3479,13 @@ export interface components {
             numa_node: number | null;
             /** Parent */
             parent: string | null;
+            /** Parts */
+            parts: components["schemas"]["PartRow"][];
             /** Pci Bus Id */
             pci_bus_id: string | null;
             pod: components["schemas"]["PodRow"] | null;
+            /** Power Limit Fixed */
+            power_limit_fixed: string | null;
             /** Power Limit W */
             power_limit_w: number | null;
             /** Power W */
@@ -3230,8 +3603,9 @@ export interface components {
          * Enforcement
          * @description How strictly an allocation is held to its memory and compute on devices, and to its CPUs and memory of the host.
          *
-         *     A field is None if the allocation has none of that resource, or asked for no amount of it. Only device memory is
-         *     ever GUARDED.
+         *     A level is None if the allocation has none of that resource, or asked for no amount of it. Only device memory is
+         *     ever GUARDED. `reason` says why memory and compute are not enforced although their means could; None if they are, or
+         *     if the means cannot.
          */
         Enforcement: {
             /** @default null */
@@ -3242,6 +3616,52 @@ export interface components {
             host_memory?: components["schemas"]["Level"] | null;
             /** @default null */
             memory?: components["schemas"]["Level"] | null;
+            /**
+             * Reason
+             * @default null
+             */
+            reason?: string | null;
+        };
+        /**
+         * Entry
+         * @description A file, a directory or a symbolic link.
+         *
+         *     Attributes:
+         *         path: relative, with / between its names.
+         *         mode: the permission bits; those of a link do not matter.
+         *         modified_at: the time of the last change in whole Unix seconds.
+         *         size_bytes: the size of a file.
+         *         chunks: the SHA-256 digests of a file's contents, each of CHUNK_BYTES but the last; None if it is no file.
+         *         link: the target of a link; None if it is no link.
+         */
+        Entry: {
+            /**
+             * Chunks
+             * @default null
+             */
+            chunks?: string[] | null;
+            /**
+             * Link
+             * @default null
+             */
+            link?: string | null;
+            /**
+             * Mode
+             * @default 0
+             */
+            mode?: number;
+            /**
+             * Modified At
+             * @default 0
+             */
+            modified_at?: number;
+            /** Path */
+            path: string;
+            /**
+             * Size Bytes
+             * @default 0
+             */
+            size_bytes?: number;
         };
         /**
          * ErrorAnswer
@@ -3331,7 +3751,8 @@ export interface components {
          *         allocation_id: the launch that was stopped.
          *         saves: it got its checkpoint signal first, so earlier work need not be lost.
          *         ran_s: the run time of the launch at its end, None before.
-         *         lost_s: how much of it is lost; if it `saves`, only the time after the signal.
+         *         lost_s: how much of it is lost: the time after the last whole checkpoint that is known, and if it `saves`, only
+         *             the time after the signal.
          */
         Eviction: {
             /** Allocation Id */
@@ -3372,10 +3793,46 @@ export interface components {
          *     does.
          *     TIME_SLICE: the stopped job had used its quantum. FASTER_GPUS: it moves to faster GPUs. IDLE: it did not use its
          *     GPUs.
-         *     MEMORY: it took more memory than it was granted. DRAIN: its node is being emptied.
+         *     MOVE: it moves to another place, so that another job starts or a node is empty.
+         *     MEMORY: it took more memory than it was granted. DRAIN: its node is being emptied. FAULT: one of its devices fell
+         *     sick.
          * @enum {string}
          */
-        EvictionRule: "priority" | "queue-reclaim" | "pool-reclaim" | "time-slice" | "faster-gpus" | "idle" | "memory" | "drain";
+        EvictionRule: "priority" | "queue-reclaim" | "pool-reclaim" | "time-slice" | "faster-gpus" | "idle" | "memory" | "drain" | "move" | "fault";
+        /**
+         * Evidence
+         * @description All that is known of a device's health: what a vendor asks for.
+         *
+         *     Attributes:
+         *         driver: the version of the driver of its node.
+         *         errors: the driver's errors of the last minutes, each in a sentence.
+         *         counters: its last readings.
+         *         changes: the last changes of its health, oldest first.
+         *         runs: the jobs that had it in the last 7 days, oldest first.
+         *         driver_log: the driver's lines about it in the log of its host's kernel; only administrators get them.
+         *         driver_log_missing: why there are no such lines, null if there are.
+         */
+        Evidence: {
+            /** Changes */
+            changes: components["schemas"]["HealthChange"][];
+            /** Counters */
+            counters: components["schemas"]["CounterRow"][];
+            device: components["schemas"]["HealthRow"];
+            /** Driver */
+            driver: string | null;
+            /** Driver Log */
+            driver_log: string[];
+            /** Driver Log Missing */
+            driver_log_missing: string | null;
+            /** Errors */
+            errors: string[];
+            /** Pci Bus Id */
+            pci_bus_id: string | null;
+            /** Runs */
+            runs: components["schemas"]["RunOnDevice"][];
+            /** Taken At */
+            taken_at: number;
+        };
         /**
          * ExecId
          * @description The id of a command that runs inside a job: ask for its output within ten seconds.
@@ -3758,6 +4215,22 @@ export interface components {
          */
         Fallback: "kubernetes" | "pin";
         /**
+         * Fence
+         * @description Why the process can open GPUs of others, null if it cannot.
+         */
+        Fence: {
+            /** Unfenced */
+            unfenced: string | null;
+        };
+        /**
+         * FenceRequest
+         * @description The process that asks, by its own pid. The kernel has to name the same one.
+         */
+        FenceRequest: {
+            /** Pid */
+            pid: number;
+        };
+        /**
          * GiveUp
          * @description Delete all MIG slices of a device; with `apply` false, only show what would be done.
          */
@@ -3921,15 +4394,71 @@ export interface components {
             to: number;
         };
         /**
-         * Health
-         * @description The server answers.
+         * HealthChange
+         * @description A change of the health of a device: when, who caused it, and the signs behind it, each in a sentence.
          */
-        Health: {
-            /**
-             * Status
-             * @default ok
-             */
-            status?: string;
+        HealthChange: {
+            /** By */
+            by: string;
+            /** Changed At */
+            changed_at: number;
+            /** Evidence */
+            evidence: string[];
+            /** Health */
+            health: string;
+            /** Reason */
+            reason: string;
+        };
+        /**
+         * HealthList
+         * @description The devices that are sick or were sick of late, and the number of all devices.
+         */
+        HealthList: {
+            /** Devices */
+            devices: components["schemas"]["HealthRow"][];
+            /** Total */
+            total: number;
+        };
+        /**
+         * HealthRow
+         * @description The health of one device.
+         *
+         *     Attributes:
+         *         index, name, node: null if no node has the device any more.
+         *         health: healthy, suspect, quarantined or probation.
+         *         reason: why, for a person.
+         *         since: since when; null for a device that was always healthy.
+         *         until: the end of the watch over it, null if none runs.
+         *         tested: on probation, it has passed its test.
+         *         relapses: how often it fell sick since its faults were forgotten last.
+         *         trusted: the kinds of signs that an administrator accepted, until they are gone.
+         *         jobs: the jobs on it.
+         */
+        HealthRow: {
+            /** Health */
+            health: string;
+            /** Index */
+            index: number | null;
+            /** Jobs */
+            jobs: string[];
+            /** Name */
+            name: string;
+            /** Node */
+            node: string | null;
+            /** Reason */
+            reason: string | null;
+            /** Relapses */
+            relapses: number;
+            /** Since */
+            since: number | null;
+            /** Tested */
+            tested: boolean;
+            /** Trusted */
+            trusted: string[];
+            /** Until */
+            until: number | null;
+            /** Uuid */
+            uuid: string;
         };
         /**
          * HistoryPoint
@@ -3992,6 +4521,63 @@ export interface components {
             /** User */
             user: string;
         };
+        /**
+         * HostEntry
+         * @description One host of a site.
+         *
+         *     Attributes:
+         *         name: the name of its node.
+         *         ssh: the destination, as the `ssh` of the server's account knows it; None is the name.
+         *         address: the address at which other hosts reach it, for gangs; None is the address that SSH reached.
+         *         mock: a file on that host with mock devices, in place of its own.
+         */
+        HostEntry: {
+            /**
+             * Address
+             * @default null
+             */
+            address?: string | null;
+            /**
+             * Mock
+             * @default null
+             */
+            mock?: string | null;
+            /** Name */
+            name: string;
+            /**
+             * Ssh
+             * @default null
+             */
+            ssh?: string | null;
+        };
+        /**
+         * HostList
+         * @description The hosts that are joined by SSH, by name.
+         */
+        HostList: {
+            /** Hosts */
+            hosts: components["schemas"]["JoinedHost"][];
+        };
+        /**
+         * HostRemoval
+         * @description How to remove a host: with `force` also while jobs run there, which are then ended.
+         */
+        HostRemoval: {
+            /**
+             * Force
+             * @default false
+             */
+            force?: boolean;
+        };
+        /**
+         * HostState
+         * @description The state of the link to a host.
+         *
+         *     CONNECTING: it is being reached, or Corral is being installed there. READY: its agent answers. UNREACHABLE: it does
+         *     not answer, and is tried again. REFUSED: something there or here must be changed by a person; it is tried again.
+         * @enum {string}
+         */
+        HostState: "connecting" | "ready" | "unreachable" | "refused";
         /**
          * IdleFirst
          * @description A ranking: of the nodes with enough idle devices that with the most comes first, then the least used one.
@@ -4124,6 +4710,8 @@ export interface components {
          *         gpu_monitoring: the measurements of its GPUs in its last attempt; left out if there are none.
          *         use: its GPU time, None if it never had a GPU.
          *         commands: that were run inside it, oldest first, the newest 100 of them.
+         *         saved_at: while it runs, when its last whole checkpoint was named; None if none is known.
+         *         packing: of a packable job that has not ended, with how many others it shares a GPU, and why; else None.
          */
         JobDetail: {
             /** Array Id */
@@ -4181,6 +4769,8 @@ export interface components {
             needs: string;
             /** Nodes */
             nodes: string[];
+            /** Packing */
+            packing: string | null;
             /** Params */
             params: {
                 [key: string]: string;
@@ -4198,10 +4788,14 @@ export interface components {
             request: {
                 [key: string]: unknown;
             };
+            /** Saved At */
+            saved_at: number | null;
             /** Sequence */
             sequence: number | null;
             /** Signal */
             signal: number | null;
+            /** Site Faults */
+            site_faults: number;
             /** Spec */
             spec: {
                 [key: string]: unknown;
@@ -4346,6 +4940,7 @@ export interface components {
          *         expected_start_is: whether the expected start is promised; or that none was foreseen, None when none can be.
          *         eviction: the last time it was stopped for others, with what it lost; None if it never was.
          *         evictions, lost_s: how often it made room for others and was requeued, and the run time lost by that.
+         *         site_faults: how often it was requeued because one of its GPUs fell sick.
          *         params: its values of a sweep's parameters.
          */
         JobRow: {
@@ -4406,6 +5001,8 @@ export interface components {
             sequence: number | null;
             /** Signal */
             signal: number | null;
+            /** Site Faults */
+            site_faults: number;
             /** Started At */
             started_at: number | null;
             /** Submitted At */
@@ -4557,6 +5154,78 @@ export interface components {
             user?: string[];
         };
         /**
+         * JoinOrder
+         * @description How a host is to be joined.
+         *
+         *     Attributes:
+         *         install: install Corral's agent there first, and let the server's own key reach nothing but the agent.
+         *         accept_new: accept an unknown host key.
+         */
+        JoinOrder: {
+            /**
+             * Accept New
+             * @default false
+             */
+            accept_new?: boolean;
+            /**
+             * Install
+             * @default false
+             */
+            install?: boolean;
+        };
+        /**
+         * JoinedHost
+         * @description One host as `hosts list` shows it.
+         *
+         *     Attributes:
+         *         ssh: its destination for `ssh`.
+         *         address: the address at which other hosts reach it; None while it is unknown.
+         *         state: connecting, ready, unreachable or refused.
+         *         since: since when, in the server's time.
+         *         reason: the reason for that state, for a person; None for a ready host.
+         *         step: what is being done now, for a person; None if nothing is.
+         *         version: the version of Corral there; None while it is unknown.
+         *         from_settings: it is listed in the settings, which also remove it.
+         */
+        JoinedHost: {
+            /**
+             * Address
+             * @default null
+             */
+            address?: string | null;
+            /**
+             * From Settings
+             * @default false
+             */
+            from_settings?: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Reason
+             * @default null
+             */
+            reason?: string | null;
+            /**
+             * Since
+             * @default null
+             */
+            since?: number | null;
+            /** Ssh */
+            ssh: string;
+            /** @default connecting */
+            state?: components["schemas"]["HostState"];
+            /**
+             * Step
+             * @default null
+             */
+            step?: string | null;
+            /**
+             * Version
+             * @default null
+             */
+            version?: string | null;
+        };
+        /**
          * Kpi
          * @description One key figure: `value` is None where nothing was measured. `formula` is a sentence with its definition.
          */
@@ -4682,11 +5351,44 @@ export interface components {
             values?: string[];
         };
         /**
-         * Level
-         * @description The enforcement of a job's grant: by hardware or driver, by Corral's memory guard, or none.
+         * LeftFiles
+         * @description The directory that a job has left for its user.
+         *
+         *     Attributes:
+         *         directory: its name, as the job was submitted with it.
+         *         tree: its entries, once it is READY.
+         *         left_out: paths that cannot be fetched, and why.
+         *         reason: why it could not be kept.
+         *         now: the clock of the node when it answered, Unix seconds; the times of the entries are by this clock.
+         */
+        LeftFiles: {
+            /** Directory */
+            directory: string;
+            /** Left Out */
+            left_out: string[];
+            /** Now */
+            now: number;
+            /** Reason */
+            reason: string | null;
+            state: components["schemas"]["LeftState"];
+            tree: components["schemas"]["Tree"] | null;
+        };
+        /**
+         * LeftState
+         * @description Whether the directory that a job leaves can be fetched.
+         *
+         *     WAITING: the job has not ended, or its node still reads the directory. READY: it can be fetched. NOTHING: the job
+         *     left none. FAILED: it could not be kept. GONE: it is not kept any more.
          * @enum {string}
          */
-        Level: "enforced" | "guarded" | "advisory";
+        LeftState: "waiting" | "ready" | "nothing" | "failed" | "gone";
+        /**
+         * Level
+         * @description The enforcement of a job's grant: by hardware or driver, by Corral's memory guard, by a library in the job's own
+         *     processes, or none.
+         * @enum {string}
+         */
+        Level: "enforced" | "guarded" | "hook" | "advisory";
         /**
          * LinkRow
          * @description An NVLink or PCIe connection to another device: its UUID, the kind, and how many lanes.
@@ -4698,6 +5400,17 @@ export interface components {
             lanes: number | null;
             /** Peer */
             peer: string;
+        };
+        /**
+         * Liveness
+         * @description The server answers.
+         */
+        Liveness: {
+            /**
+             * Status
+             * @default ok
+             */
+            status?: string;
         };
         /**
          * LogQuery
@@ -4797,10 +5510,10 @@ export interface components {
          * @description How jobs share a device; the site's configuration chooses it per device.
          * @enum {string}
          */
-        Means: "exclusive" | "mps" | "mig" | "timeslice";
+        Means: "exclusive" | "mps" | "mig" | "timeslice" | "hook";
         /**
          * MeasuredFront
-         * @description The experiments that no other beats in two figures at once; `ids` by ascending `x`.
+         * @description The experiments that no other on the same model of GPU beats in two figures at once; `ids` by model, then `x`.
          */
         MeasuredFront: {
             /** Ids */
@@ -4889,6 +5602,33 @@ export interface components {
             sub_path: string;
         };
         /**
+         * MoveRow
+         * @description A running job that would be moved.
+         *
+         *     Attributes:
+         *         nodes: the nodes that it leaves.
+         *         reason: why it moves, for a person.
+         *         for_job: the job that starts in its place; None if its node becomes empty.
+         *         lost_gpu_hours: the GPU-hours of work that it loses.
+         *         saves: it gets its checkpoint signal first, so the work need not be lost.
+         */
+        MoveRow: {
+            /** For Job */
+            for_job: string | null;
+            /** Job */
+            job: string;
+            /** Lost Gpu Hours */
+            lost_gpu_hours: number;
+            /** Nodes */
+            nodes: string[];
+            /** Reason */
+            reason: string;
+            /** Saves */
+            saves: boolean;
+            /** User */
+            user: string;
+        };
+        /**
          * NearestRequest
          * @description A request near the one that was made, described for a person.
          */
@@ -4920,6 +5660,14 @@ export interface components {
             };
             /** Task Id */
             task_id: string;
+        };
+        /**
+         * NewHost
+         * @description A host to join, and how.
+         */
+        NewHost: {
+            host: components["schemas"]["HostEntry"];
+            order?: components["schemas"]["JoinOrder"];
         };
         /**
          * NewReplay
@@ -4999,13 +5747,26 @@ export interface components {
          *         state: ready, silent, gone, draining or cordoned; only on a ready node can jobs start.
          *         reason: the reason for that state, for a person; None for a ready node.
          *         last_seen_at: when it answered last.
+         *         connected_at: since when it answers without a break; None while it does not.
+         *         via: how the server reaches it, such as "ssh gpu-05"; None if it is the server's machine.
          *         devices: the number of devices; slices of a device are not counted.
          *         cpus: the cores that its jobs may have in all.
          *         boot_id: the kernel's identifier of its boot, which is the same for nodes on one host.
+         *         clock_ahead_s: how far its clock is ahead of the server's; 0 if they agree within a second.
+         *         no_docker: the reason why no container can run there; None if one can, or if that is unknown.
+         *         barred: the reason why no job of a user can run there, by user, of those whose jobs were checked.
          */
         NodeRow: {
+            /** Barred */
+            barred: {
+                [key: string]: string;
+            };
             /** Boot Id */
             boot_id: string | null;
+            /** Clock Ahead S */
+            clock_ahead_s: number;
+            /** Connected At */
+            connected_at: number | null;
             /** Cpus */
             cpus: number | null;
             /** Devices */
@@ -5020,10 +5781,14 @@ export interface components {
             memory_mib: number | null;
             /** Name */
             name: string;
+            /** No Docker */
+            no_docker: string | null;
             /** Reason */
             reason: string | null;
             /** State */
             state: string;
+            /** Via */
+            via: string | null;
         };
         /**
          * NodeSelection
@@ -5101,6 +5866,15 @@ export interface components {
          */
         NotifyOn: "started" | "done" | "failed";
         /**
+         * OnFault
+         * @description The treatment of a job when one of its devices falls sick.
+         *
+         *     REQUEUE: it is stopped at once, and goes on elsewhere from its last checkpoint. CHECKPOINT: it gets its checkpoint
+         *     signal and its grace first. LEAVE: its user is told, and it runs until it ends.
+         * @enum {string}
+         */
+        OnFault: "requeue" | "checkpoint" | "leave";
+        /**
          * Operator
          * @description How an expression compares the value of a label.
          * @enum {string}
@@ -5158,6 +5932,17 @@ export interface components {
             part: number | null;
             /** Values */
             values: number;
+        };
+        /**
+         * PartRow
+         * @description A part of a device that a pod has which Corral did not make: thousandths of it and MiB.
+         */
+        PartRow: {
+            /** Memory Mib */
+            memory_mib: number | null;
+            pod: components["schemas"]["PodRow"];
+            /** Share Milli */
+            share_milli: number;
         };
         /**
          * Phase
@@ -5243,7 +6028,7 @@ export interface components {
         };
         /**
          * PredictedUse
-         * @description What the last jobs of the same user and command say of a job. None where too few are known.
+         * @description A prediction for a job from the last jobs of the same user and command. None where too few are known.
          *
          *     Attributes:
          *         run_s: seconds from start to end, of jobs that succeeded.
@@ -5418,6 +6203,37 @@ export interface components {
              * @default null
              */
             waiting?: number | null;
+        };
+        /**
+         * RankQuery
+         * @description The member of a gang that is meant.
+         */
+        RankQuery: {
+            /**
+             * Rank
+             * @default 0
+             */
+            rank?: number;
+        };
+        /**
+         * Rebalance
+         * @description The moves that the scheduler would make now.
+         *
+         *     Attributes:
+         *         moves: in the order of the decisions.
+         *         starts: the waiting jobs that start by them.
+         *         emptied: the nodes that become empty.
+         *         until: the time until which the scheduler may move jobs, Unix seconds; None if it may not now.
+         */
+        Rebalance: {
+            /** Emptied */
+            emptied: string[];
+            /** Moves */
+            moves: components["schemas"]["MoveRow"][];
+            /** Starts */
+            starts: string[];
+            /** Until */
+            until: number | null;
         };
         /**
          * ReloadedSettings
@@ -5718,7 +6534,8 @@ export interface components {
         };
         /**
          * Request
-         * @description What a job asks for. Each of `gang_size` members gets `devices` devices of one node, `share_milli` of each.
+         * @description The resources that a job asks for. Each of `gang_size` members gets `devices` devices of one node, and of each
+         *     device `share_milli`.
          *
          *     Attributes:
          *         devices: devices a member; 0 is a CPU job.
@@ -5735,12 +6552,18 @@ export interface components {
          *         means: how the device must be shared, None is as it is configured.
          *         tenant: the user of a request for a part of a device, set by the server: some devices serve one user at a time.
          *         min_memory_mib: the least memory a device must have in all (a filter, not a grant).
+         *         power_limit_w: the power limit of each device while the job has it; the devices must be whole.
+         *         power_within_mw: only devices with at most this power limit, set by the planner for the site's power budget.
+         *         pack: those with whom it shares its device, set by the planner for a packable job
+         *             (`corral.core.model.runs.packing.pack_key`). It gets an idle device, or one that only they share.
          *         vendor: the vendor of its devices, by the name in `corral.vendors`; None counts as the first.
          *         models: any of these device models will do (matched as whole words of the model name); () is any.
          *         min_compute: least compute capability, (major, minor).
          *         site_min_compute: the site's minimum for every device, set by the server and never above `min_compute`.
          *         min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
          *         device_uuids: exactly these devices.
+         *         avoided: devices that it must not get, because they fell sick under the job; set by the server. A request that
+         *             names its devices keeps to those.
          *         labels: pairs that the node must carry.
          *         node: the name of the node to run on, None is any. `nodes` are several nodes, any of which will do; () is any.
          *         excluded_nodes: names of nodes where it must not run.
@@ -5764,6 +6587,14 @@ export interface components {
              * @default []
              */
             avoid_jobs?: string[];
+            /**
+             * Avoided
+             * @default []
+             */
+            avoided?: [
+                string,
+                number
+            ][];
             /**
              * Cores Percent
              * @default null
@@ -5883,6 +6714,21 @@ export interface components {
              */
             one_node?: boolean;
             /**
+             * Pack
+             * @default null
+             */
+            pack?: string | null;
+            /**
+             * Power Limit W
+             * @default null
+             */
+            power_limit_w?: number | null;
+            /**
+             * Power Within Mw
+             * @default null
+             */
+            power_within_mw?: number | null;
+            /**
              * Prefers
              * @default []
              */
@@ -5951,6 +6797,7 @@ export interface components {
          *         default: the amount where the name is given without one, or is left out and needed; None for none.
          *         required: it is needed beside every other name of its group.
          *         descriptions: what one unit is, by language: en, zh.
+         *         limits, requests: the policies of the name's limit and its request in a pod.
          */
         ResourceNameRow: {
             /** Default */
@@ -5963,10 +6810,30 @@ export interface components {
             group: string;
             /** Integer */
             integer: boolean;
+            /** Limits */
+            limits: string;
             /** Name */
             name: string;
+            /** Requests */
+            requests: string;
             /** Required */
             required: boolean;
+        };
+        /**
+         * RunOnDevice
+         * @description A job that had a device or a part of it, in thousandths. `ended_at` is null while it runs.
+         */
+        RunOnDevice: {
+            /** Began At */
+            began_at: number;
+            /** Ended At */
+            ended_at: number | null;
+            /** Job */
+            job: string;
+            /** Share Milli */
+            share_milli: number;
+            /** User */
+            user: string;
         };
         /**
          * RuntimeCompatibility
@@ -6045,7 +6912,8 @@ export interface components {
          *     no job at all can start now (a full disk), None if there is none. `alerts` counts the firing alerts by severity,
          *     without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the server's session keyring
          *     (a filter of system calls), None where each has one of its own. `pod_scheduler` is the scheduler name of the pods of
-         *     others that it binds now in the Kubernetes cluster `cluster_uid`; both are None if it binds none.
+         *     others that it binds now in the Kubernetes cluster `cluster_uid`; both are None if it binds none. `power_budget_w`
+         *     is the site's power budget, and `power_counted_w` what counts of it now; both are None if it has none.
          */
         ServerInfo: {
             /** Alerts */
@@ -6076,6 +6944,10 @@ export interface components {
             pid: number | null;
             /** Pod Scheduler */
             pod_scheduler: string | null;
+            /** Power Budget W */
+            power_budget_w: number | null;
+            /** Power Counted W */
+            power_counted_w: number | null;
             /** Source */
             source: string;
             /** Started At */
@@ -6280,7 +7152,7 @@ export interface components {
          *         speeds: how fast the job runs on each device model, as in `JobSpec`: (("V100", 1.0), ("K80", 0.2)).
          *         exclusive: every device of a node, in place of the number in `request`.
          *         force: accept it although preflight says that it cannot run.
-         *         checkpoint_signal, checkpoint_grace_s: as in `JobSpec`.
+         *         checkpoint_signal, checkpoint_grace_s, checkpoint_every_s, checkpoint_dir: as in `JobSpec`.
          *         sweep: an array over values of parameters, in place of `array`. Command, name, files and directory may contain
          *             them.
          *         stdin: the client sends the program's standard input while it runs, in a gang to rank 0; else the input is
@@ -6303,6 +7175,16 @@ export interface components {
              */
             begin_at?: number | null;
             /**
+             * Checkpoint Dir
+             * @default null
+             */
+            checkpoint_dir?: string | null;
+            /**
+             * Checkpoint Every S
+             * @default null
+             */
+            checkpoint_every_s?: number | null;
+            /**
              * Checkpoint Grace S
              * @default 60
              */
@@ -6319,6 +7201,11 @@ export interface components {
             command?: string[];
             /** @default null */
             container?: components["schemas"]["Container"] | null;
+            /**
+             * Download
+             * @default null
+             */
+            download?: string | null;
             /** Env */
             env?: {
                 [key: string]: string;
@@ -6371,6 +7258,11 @@ export interface components {
             /** @default run */
             kind?: components["schemas"]["JobKind"];
             /**
+             * Movable
+             * @default false
+             */
+            movable?: boolean;
+            /**
              * Name
              * @default
              */
@@ -6390,6 +7282,8 @@ export interface components {
              * @default []
              */
             notify_on?: components["schemas"]["NotifyOn"][];
+            /** @default null */
+            on_fault?: components["schemas"]["OnFault"] | null;
             /**
              * Open Mode
              * @default null
@@ -6405,6 +7299,11 @@ export interface components {
              * @default null
              */
             owner_pid?: number | null;
+            /**
+             * Packable
+             * @default false
+             */
+            packable?: boolean;
             /**
              * Priority
              * @default null
@@ -6475,6 +7374,8 @@ export interface components {
              * @default 18
              */
             umask?: number;
+            /** @default null */
+            upload?: components["schemas"]["Upload"] | null;
             /**
              * Workdir
              * @default /
@@ -6797,6 +7698,17 @@ export interface components {
             value?: string | null;
         };
         /**
+         * Tree
+         * @description The entries of a directory, sorted by path; a directory comes before its entries.
+         */
+        Tree: {
+            /**
+             * Entries
+             * @default []
+             */
+            entries?: components["schemas"]["Entry"][];
+        };
+        /**
          * TuningSpec
          * @description A task as in its file.
          *
@@ -6816,8 +7728,8 @@ export interface components {
          *         env: variables of the inference server.
          *         gpu_model, node, device, min_memory, label, prefer, exclusive: the GPUs of the experiments, as the options of a
          *             job with these names: ["A100", "H100"], ["gpu-[01-03]"], UUIDs, "40G", {"zone": "a"}. With `exclusive` each
-         *             experiment has a whole node. With several models in `gpu_model` any of them will do; otherwise all
-         *             experiments have the model that the first one got.
+         *             experiment has a whole node. With several models in `gpu_model` any of them will do, and a
+         *             combination is tried on one; otherwise all experiments have the model that the first one got.
          */
         TuningSpec: {
             /** Base Runtime */
@@ -6966,6 +7878,69 @@ export interface components {
             id: string;
             /** Reason */
             reason: string;
+        };
+        /**
+         * Upload
+         * @description A directory of files that a job gets on its node, and in which it runs.
+         *
+         *     Attributes:
+         *         source: the directory where it was uploaded from. Paths of the job below it are the same places in the upload.
+         *         excluded: the patterns of what was left out.
+         *         tree: the digest of its `corral.core.model.files.tree.Tree`; "" before it was sent.
+         *         files: how many files it has; the server counts them.
+         *         size_bytes: the size of all files together; the server adds it up.
+         */
+        Upload: {
+            /**
+             * Excluded
+             * @default []
+             */
+            excluded?: string[];
+            /**
+             * Files
+             * @default 0
+             */
+            files?: number;
+            /**
+             * Size Bytes
+             * @default 0
+             */
+            size_bytes?: number;
+            /** Source */
+            source: string;
+            /**
+             * Tree
+             * @default
+             */
+            tree?: string;
+        };
+        /**
+         * UploadLimits
+         * @description The most bytes that one directory may have.
+         */
+        UploadLimits: {
+            /** Most Bytes */
+            most_bytes: number;
+        };
+        /**
+         * UploadedTree
+         * @description A directory that its user has sent.
+         *
+         *     Attributes:
+         *         tree: its name, for the submission.
+         *         files: how many files it has.
+         *         size_bytes: the size of all files together.
+         *         missing: contents to send before it can be submitted, many at a time; () if all are here.
+         */
+        UploadedTree: {
+            /** Files */
+            files: number;
+            /** Missing */
+            missing: string[];
+            /** Size Bytes */
+            size_bytes: number;
+            /** Tree */
+            tree: string;
         };
         /**
          * Usage
@@ -8202,6 +9177,35 @@ export interface operations {
             };
         };
     };
+    health_api_v1_device_health_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The devices that are sick or were sick of late, and the number of all devices. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HealthList"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     devices_api_v1_devices_get: {
         parameters: {
             query?: never;
@@ -8253,6 +9257,68 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeviceList"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    evidence_api_v1_devices__device__evidence_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                device: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All that is known of a device's health: what a vendor asks for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Evidence"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    probe_api_v1_devices__device__probe_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                device: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The health of one device. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HealthRow"];
                 };
             };
             /** @description The error, and how to correct it. */
@@ -8323,6 +9389,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SlicePlan"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    trust_api_v1_devices__device__trust_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                device: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The health of one device. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HealthRow"];
                 };
             };
             /** @description The error, and how to correct it. */
@@ -8576,7 +9673,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Health"];
+                    "application/json": components["schemas"]["Liveness"];
                 };
             };
             /** @description The error, and how to correct it. */
@@ -8874,6 +9971,165 @@ export interface operations {
             };
         };
     };
+    hosts_api_v1_hosts_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The hosts that are joined by SSH, by name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HostList"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    add_api_v1_hosts_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewHost"];
+            };
+        };
+        responses: {
+            /** @description One host as `hosts list` shows it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JoinedHost"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    check_api_v1_hosts__name__check_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One host as `hosts list` shows it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JoinedHost"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    remove_api_v1_hosts__name__remove_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HostRemoval"];
+            };
+        };
+        responses: {
+            /** @description The hosts that are joined by SSH, by name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HostList"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    upgrade_api_v1_hosts__name__upgrade_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One host as `hosts list` shows it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JoinedHost"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     list_jobs_api_v1_jobs_get: {
         parameters: {
             query?: {
@@ -8889,7 +10145,7 @@ export interface operations {
                 since?: number;
                 sort?: string;
                 project?: string[];
-                means?: "exclusive" | "mps" | "mig" | "timeslice";
+                means?: "exclusive" | "mps" | "mig" | "timeslice" | "hook";
             };
             header?: never;
             path?: never;
@@ -9289,7 +10545,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Cancellation"];
+            };
+        };
         responses: {
             /** @description Ids, in the order of the request. */
             200: {
@@ -9440,6 +10700,109 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExecId"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    fence_api_v1_jobs__job_id__fence_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FenceRequest"];
+            };
+        };
+        responses: {
+            /** @description Why the process can open GPUs of others, null if it cannot. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fence"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    files_left_api_v1_jobs__job_id__files_get: {
+        parameters: {
+            query?: {
+                rank?: number;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The directory that a job has left for its user. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeftFiles"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    contents_left_api_v1_jobs__job_id__files_contents_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContentsOf"];
+            };
+        };
+        responses: {
+            /** @description Contents of files, each in base64. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Contents"];
                 };
             };
             /** @description The error, and how to correct it. */
@@ -9995,6 +11358,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QueueList"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    foreseen_api_v1_rebalance_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The moves that the scheduler would make now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rebalance"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    start_api_v1_rebalance_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The moves that the scheduler would make now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rebalance"];
                 };
             };
             /** @description The error, and how to correct it. */
@@ -11044,6 +12465,101 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TokenIds"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    upload_limits_api_v1_uploads_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The most bytes that one directory may have. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadLimits"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    keep_tree_api_v1_uploads_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description A directory that its user has sent. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadedTree"];
+                };
+            };
+            /** @description The error, and how to correct it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    add_contents_api_v1_uploads_contents_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description How many contents were accepted. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
                 };
             };
             /** @description The error, and how to correct it. */

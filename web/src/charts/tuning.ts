@@ -6,6 +6,8 @@ import type { Experiment } from "../api/taskQueries";
 import {
   type Figure,
   figureText,
+  gpusText,
+  onSeveralModels,
   parameterName,
   parametersText,
   type ScorePoint,
@@ -40,9 +42,8 @@ const axis = (figure: Figure) => ({
 });
 
 function toldOf(row: Experiment, ...lines: string[]): string {
-  return [`experiment ${row.experiment_id}`, ...lines, parametersText(row.parameters).slice(0, 300)].join(
-    "\n",
-  );
+  const first = `experiment ${row.experiment_id} on ${gpusText(row, true)}`;
+  return [first, ...lines, parametersText(row.parameters).slice(0, 300)].join("\n");
 }
 
 /** Each score when it was found, and the best so far. */
@@ -126,7 +127,8 @@ export function measuredFront(
         symbolSize: 10,
         data: front.map(place),
         itemStyle: { color: ACCENT },
-        lineStyle: { color: ACCENT, width: 1.5, type: "dashed" },
+        // A line between experiments on different models of GPU would compare them.
+        lineStyle: { color: ACCENT, width: onSeveralModels(front) ? 0 : 1.5, type: "dashed" },
         tooltip: told(front),
       },
     ],

@@ -41,6 +41,9 @@ function Cell({ device }: { device: Device }) {
     holders,
     ...strangers.map((process) => `${visible(process.user ?? "somebody")} outside Corral`),
     device.state_reason,
+    device.health !== device.state &&
+      device.health_reason &&
+      `${device.health}: ${visible(device.health_reason)}`,
   ].filter(Boolean);
   const busy = ["allocated", "in_use", "reserved"].includes(device.state);
   return (

@@ -32,6 +32,12 @@ export function Holders({ device }: { device: Device }) {
           )}
         </span>
       )}
+      {(device.parts ?? []).map((part, at) => (
+        <span key={`${part.pod.namespace}/${part.pod.name}`} className="quiet">
+          {(at > 0 || device.holders.length > 0) && ", "}
+          pod <UserText text={`${part.pod.namespace}/${part.pod.name}`} /> {share(part.share_milli)}
+        </span>
+      ))}
       {strangers.length > 0 && (
         <span className="quiet">
           {device.holders.length > 0 && ", "}

@@ -8,8 +8,18 @@ const DEVICE: Record<string, Tone> = {
   in_use: "warn",
   stale: "warn",
   cordoned: "off",
+  suspect: "warn",
+  probation: "warn",
+  quarantined: "bad",
   unhealthy: "bad",
   unreadable: "bad",
+};
+
+const HEALTH: Record<string, Tone> = {
+  healthy: "good",
+  suspect: "warn",
+  probation: "warn",
+  quarantined: "bad",
 };
 
 const PHASE: Record<string, Tone> = {
@@ -46,6 +56,7 @@ const TASK: Record<string, Tone> = {
 const SEVERITY: Record<string, Tone> = { critical: "bad", warning: "warn", info: "busy" };
 
 export const deviceTone = (state: string): Tone => DEVICE[state] ?? "off";
+export const healthTone = (health: string): Tone => HEALTH[health] ?? "off";
 export const phaseTone = (phase: string): Tone => PHASE[phase] ?? "off";
 /** Of a task of the autotuner, and of an experiment. */
 export const taskTone = (status: string): Tone => TASK[status] ?? "off";

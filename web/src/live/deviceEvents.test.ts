@@ -46,3 +46,8 @@ it("tells why the device or its node was set apart", () => {
   );
   expect(known.events.map(({ reason }) => reason)).toEqual(["disk", "fan"]);
 });
+
+it("tells the new health of the device as what happened, with its reason", () => {
+  const known = read(event(1, "health", { uuid: "GPU-1", health: "quarantined", reason: "Xid 79" }));
+  expect(known.events.map(({ what, reason }) => [what, reason])).toEqual([["quarantined", "Xid 79"]]);
+});

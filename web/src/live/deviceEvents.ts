@@ -26,7 +26,7 @@ const REACH = 20_000;
 const MOST = 100;
 /** The stream says nothing for so long when it has told all that there is. */
 const QUIET_MS = 400;
-const TELL_APART = ["allocated", "freed", "cordoned", "uncordoned"];
+const TELL_APART = ["allocated", "freed", "cordoned", "uncordoned", "health"];
 const OF_NODES = ["node_cordoned", "node_draining", "node_uncordoned"];
 
 /** `known` with what `event` says of the device, if it is about it. */
@@ -43,7 +43,7 @@ export function withEvent(known: DeviceEvents, event: Told, uuid: string, node: 
     const told: DeviceEvent = {
       id: event.id,
       at: event.at,
-      what: event.what,
+      what: typeof row.health === "string" ? row.health : event.what,
       by: event.by ?? "",
       job,
       share_milli: typeof row.share_milli === "number" ? row.share_milli : null,

@@ -11,7 +11,7 @@ import { Facts, Figures, Panel } from "../components/Panel";
 import { RangeChoice } from "../components/RangeChoice";
 import { Empty, Shown } from "../components/states";
 import { Tag } from "../components/Tag";
-import { deviceTone } from "../components/tones";
+import { deviceTone, healthTone } from "../components/tones";
 import { UserText } from "../components/UserText";
 import { moment } from "../format/times";
 import { celsius, memory, percent, shortModel, watts } from "../format/units";
@@ -65,7 +65,24 @@ export function DevicePage() {
   );
 }
 
+/** Its recorded health: a job may run on a sick device, so the state does not always tell it. */
+function Health({ device }: { device: Device }) {
+  return (
+    <>
+      <Tag word={device.health ?? "healthy"} tone={healthTone(device.health ?? "healthy")} />
+      {device.health_since != null && ` since ${moment(device.health_since)}`}
+      {device.health_reason && (
+        <>
+          {": "}
+          <UserText text={device.health_reason} />
+        </>
+      )}
+    </>
+  );
+}
+
 function Now({ device }: { device: Device }) {
+  const limit = device.job_power_limit_w ?? device.power_limit_w;
   return (
     <>
       <Figures
@@ -80,7 +97,7 @@ function Now({ device }: { device: Device }) {
           {
             name: "Power",
             value: watts(device.power_w),
-            more: device.power_limit_w ? `of ${watts(device.power_limit_w)}` : "",
+            more: limit ? `of ${watts(limit)}` : "",
           },
         ]}
       />
@@ -90,6 +107,7 @@ function Now({ device }: { device: Device }) {
             facts={[
               ["why", device.state_reason],
               ["since", device.state_since == null ? null : moment(device.state_since)],
+              ["health", <Health key="health" device={device} />],
               ["model", shortModel(device.name, device.mig_profile)],
               ["shared", device.means],
               ["UUID", <code key="uuid">{device.uuid}</code>],
@@ -97,6 +115,7 @@ function Now({ device }: { device: Device }) {
               ["NUMA node", device.numa_node],
               ["compute capability", device.compute_capability],
               ["clocks limited by", device.throttled_by?.join(", ")],
+              ["power limit of its job", device.job_power_limit_w && watts(device.job_power_limit_w)],
               ["last Xid error", device.xid || null],
             ]}
           />

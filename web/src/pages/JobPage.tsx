@@ -59,7 +59,15 @@ function Numbers({ job }: { job: JobDetail }) {
   return (
     <Figures
       figures={[
-        { name: "Phase", value: <Tag word={job.held ? "on hold" : job.phase} tone={phaseTone(job.phase)} /> },
+        {
+          name: "Phase",
+          value: (
+            <Tag
+              word={job.held && job.phase === "PENDING" ? "on hold" : job.phase}
+              tone={phaseTone(job.phase)}
+            />
+          ),
+        },
         { name: "GPUs", value: share(job.gpus_milli ?? (job.gpus == null ? null : job.gpus * 1000)) },
         {
           name: "Ran",
@@ -148,6 +156,7 @@ function About({ job }: { job: JobDetail }) {
             "made room",
             job.evictions ? `${counted(job.evictions, "time")}, ${duration(job.lost_s)} lost` : null,
           ],
+          ["left sick GPUs", job.site_faults ? counted(job.site_faults, "time") : null],
         ]}
       />
     </Panel>

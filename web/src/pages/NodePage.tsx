@@ -72,6 +72,8 @@ function Now({ node, devices }: { node: Node; devices: Device[] }) {
           <Facts
             facts={[
               ["why", node.reason],
+              ["reached", node.via ?? "on the server's machine"],
+              ["connected", node.connected_at == null ? null : `since ${momentInFull(node.connected_at)}`],
               ["answered", node.last_seen_at == null ? null : momentInFull(node.last_seen_at)],
               ["CPUs", node.cpus],
               ["RAM", node.memory_mib == null ? null : memory(node.memory_mib)],

@@ -76,7 +76,9 @@ function Numbers({ devices, waiting, running }: { devices: Device[]; waiting?: J
   const free = devices.filter((device) => device.state === "free");
   const used = whole.map((device) => device.utilization_pct).filter((value) => value != null);
   const power = whole.map((device) => device.power_w).filter((value) => value != null);
-  const broken = devices.filter((device) => ["unhealthy", "unreadable"].includes(device.state)).length;
+  const broken = devices.filter((device) =>
+    ["quarantined", "unhealthy", "unreadable"].includes(device.state),
+  ).length;
   const holdings = holdingsByUser(heldDevices(devices, running ?? []));
   const users = holdings.filter((holding) => !holding.outside);
   return (

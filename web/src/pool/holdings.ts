@@ -71,9 +71,24 @@ function strangers(device: Device): Holder[] {
       since,
     }));
   const { pod } = device;
-  if (!pod) return processes;
-  const outside = `pod ${pod.namespace}/${pod.name}${pod.owner ? ` (${pod.owner})` : ""}`;
-  return [{ user: null, job: null, outside, milli: 1000, memoryMib: null, since }, ...processes];
+  const parts = (device.parts ?? []).map((part) => ({
+    user: null,
+    job: null,
+    outside: podWords(part.pod),
+    milli: part.share_milli,
+    memoryMib: part.memory_mib ?? null,
+    since,
+  }));
+  if (!pod) return [...parts, ...processes];
+  return [
+    { user: null, job: null, outside: podWords(pod), milli: 1000, memoryMib: null, since },
+    ...parts,
+    ...processes,
+  ];
+}
+
+function podWords(pod: { namespace: string; name: string; owner?: string | null }): string {
+  return `pod ${pod.namespace}/${pod.name}${pod.owner ? ` (${pod.owner})` : ""}`;
 }
 
 /** By user, who holds most first; what nobody is known for comes last. */

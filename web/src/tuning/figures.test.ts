@@ -1,7 +1,15 @@
 import { expect, it } from "vitest";
 import type { Experiment } from "../api/taskQueries";
 import { comparedFigures, comparedParameters } from "./compared";
-import { figureText, gpusText, objectiveOf, scorePoints, scoreText, variedParameters } from "./figures";
+import {
+  figureText,
+  gpusText,
+  objectiveOf,
+  onSeveralModels,
+  scorePoints,
+  scoreText,
+  variedParameters,
+} from "./figures";
 import { courseOf, levelsOf, monitoringOf, numbersOf } from "./levels";
 
 const row = (number: number, score: number | null, parameters = {}): Experiment => ({
@@ -47,6 +55,14 @@ it("counts GPUs with the first word of their model, and says N/A where there are
   expect(gpusText(row(1, 1))).toBe("2 (NVIDIA)");
   expect(gpusText({ gpus: null, gpu_model: null })).toBe("N/A");
   expect(gpusText({ gpus: 1, gpu_model: null })).toBe("1");
+});
+
+it("names models of GPU in full where they differ, for their figures do not compare", () => {
+  const other = { ...row(2, 1), gpu_model: "NVIDIA H100" };
+  const waiting = { ...row(3, null), gpus: null, gpu_model: null };
+  expect(onSeveralModels([row(1, 1), row(2, 1), waiting])).toBe(false);
+  expect(onSeveralModels([row(1, 1), other])).toBe(true);
+  expect(gpusText(other, true)).toBe("2 (NVIDIA H100)");
 });
 
 it("draws only the parameters of which several values were tried", () => {

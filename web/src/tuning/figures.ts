@@ -7,14 +7,14 @@ export interface Figure {
   name: string;
   label: string;
   /** "s" is shown in milliseconds below one second. */
-  unit: "s" | "tokens/s";
+  unit: "s" | "tokens/s" | "J";
   higherIsBetter: boolean;
 }
 
 export const FIGURES: readonly Figure[] = [
   {
     name: "mean_total_throughput_per_gpu",
-    label: "Tokens/s and GPU",
+    label: "Tokens/s per GPU",
     unit: "tokens/s",
     higherIsBetter: true,
   },
@@ -26,6 +26,7 @@ export const FIGURES: readonly Figure[] = [
   { name: "p50_e2e_latency", label: "Latency, median", unit: "s", higherIsBetter: false },
   { name: "p90_e2e_latency", label: "Latency, 90 % below", unit: "s", higherIsBetter: false },
   { name: "p99_e2e_latency", label: "Latency, 99 % below", unit: "s", higherIsBetter: false },
+  { name: "energy_per_output_token_j", label: "Energy per output token", unit: "J", higherIsBetter: false },
 ];
 
 const OF_OBJECTIVE: Record<string, string> = {
@@ -33,6 +34,7 @@ const OF_OBJECTIVE: Record<string, string> = {
   maximize_throughput: "mean_total_throughput_per_gpu",
   minimize_ttft: "mean_ttft",
   minimize_tpot: "mean_tpot",
+  minimize_energy: "energy_per_output_token_j",
 };
 
 export const figureNamed = (name: string): Figure | undefined => FIGURES.find((known) => known.name === name);
@@ -49,6 +51,7 @@ export function figureText(value: number | null | undefined, figure: Pick<Figure
   if (value == null) return UNKNOWN;
   if (figure.unit === "tokens/s")
     return value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 2 : 0 });
+  if (figure.unit === "J") return `${Number(value.toPrecision(3))} J`;
   if (Math.abs(value) < 1) return `${Number((1000 * value).toPrecision(3))} ms`;
   return `${Number(value.toPrecision(3))} s`;
 }
@@ -78,12 +81,19 @@ export const parametersText = (parameters: Readonly<Record<string, unknown>>): s
     .map(([name, value]) => `${parameterName(name)} ${valueText(value)}`)
     .join(", ");
 
-/** The GPUs as "2 (NVIDIA)": how many, and the first word of their model. */
-export function gpusText({ gpus, gpu_model }: Pick<Experiment, "gpus" | "gpu_model">): string {
+/** The GPUs as "2 (NVIDIA)": how many, and the first word of their model, or all of it. */
+export function gpusText(
+  { gpus, gpu_model }: Pick<Experiment, "gpus" | "gpu_model">,
+  inFull = false,
+): string {
   if (gpus == null) return "N/A";
-  const word = gpu_model?.trim().split(/\s+/, 1)[0];
+  const word = inFull ? gpu_model?.trim() : gpu_model?.trim().split(/\s+/, 1)[0];
   return word ? `${gpus} (${visible(word)})` : String(gpus);
 }
+
+/** Whether these experiments ran on several models of GPU, so that their figures do not compare. */
+export const onSeveralModels = (rows: readonly Experiment[]): boolean =>
+  new Set(rows.filter((row) => row.gpus != null).map((row) => row.gpu_model)).size > 1;
 
 /** How long something takes or took until now, null before it began. */
 export function tookS(

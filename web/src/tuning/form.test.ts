@@ -46,6 +46,25 @@ it("makes the task that its file would be", () => {
   });
 });
 
+it("asks for GPUs by the keys of a task's file", () => {
+  const form = {
+    ...{ ...EMPTY, model: "m", parameters: "tp=1", gpuModel: "A100, H100", node: "gpu-[01-03,07]" },
+    ...{
+      device: "GPU-1, GPU-2",
+      minMemory: "40G",
+      label: "zone=a rack=3",
+      prefer: "zone=b",
+      exclusive: "yes",
+    },
+  };
+  expect(specOf(form).spec).toMatchObject({
+    ...{ gpu_model: ["A100, H100"], node: ["gpu-[01-03,07]"], device: ["GPU-1", "GPU-2"] },
+    ...{ min_memory: "40G", label: { zone: "a", rack: "3" }, prefer: { zone: "b" }, exclusive: true },
+  });
+  expect(specOf({ ...form, label: "zone" }).errors.label).toContain("zone=a");
+  expect(fieldOf("min_memory")).toBe("minMemory");
+});
+
 it("tries presets beside parameters, or without them", () => {
   const chosen = withPreset(withPreset("", "balanced", true), "single-gpu", true);
   const form = { ...EMPTY, model: "m", parallelPresets: chosen };

@@ -8,6 +8,7 @@ export const FIELDS = [
   ...(["parallelPresets", "quantPresets"] as const),
   ...(["parallel", "timeout", "wait", "scenarios", "concurrency", "minutes", "requests"] as const),
   ...(["ttft", "tpot", "p99", "queue", "project", "env"] as const),
+  ...(["gpuModel", "node", "device", "minMemory", "label", "prefer", "exclusive"] as const),
 ] as const;
 export type FieldName = (typeof FIELDS)[number];
 export type TaskForm = Record<FieldName, string>;
@@ -25,6 +26,7 @@ export const OBJECTIVES = {
   minimize_latency: "least latency",
   minimize_ttft: "least time to first token",
   minimize_tpot: "least time per output token",
+  minimize_energy: "least energy per output token",
 } as const;
 
 export const EMPTY: TaskForm = {
@@ -51,6 +53,13 @@ export const EMPTY: TaskForm = {
   queue: "",
   project: "",
   env: "",
+  gpuModel: "",
+  node: "",
+  device: "",
+  minMemory: "",
+  label: "",
+  prefer: "",
+  exclusive: "",
 };
 
 /** Typed values for a start, by what they are about; the names are those of both engines' own flags. */
@@ -97,13 +106,7 @@ export function specOf(form: TaskForm): { spec: TuningSpec | null; errors: FormE
   const wait = read("wait", seconds);
   const benchmark = {
     traffic_scenarios: lines(form.scenarios),
-    num_concurrency:
-      read("concurrency", (text) =>
-        text
-          .split(/[\s,]+/)
-          .filter(Boolean)
-          .map(wholeNumber),
-      ) ?? [],
+    num_concurrency: read("concurrency", (text) => words(text).map(wholeNumber)) ?? [],
     ...given("max_time_per_iteration", read("minutes", number)),
     ...given("max_requests_per_iteration", read("requests", wholeNumber)),
   };
@@ -113,6 +116,15 @@ export function specOf(form: TaskForm): { spec: TuningSpec | null; errors: FormE
     ...(form.p99.trim() ? { latency: limit("p99", read("p99", number)) } : {}),
   };
   const env = read("env", variables) ?? {};
+  const gpus = {
+    ...given("gpu_model", read("gpuModel", alone)),
+    ...given("node", read("node", alone)),
+    ...given("device", read("device", words)),
+    ...given("min_memory", form.minMemory.trim() || undefined),
+    ...given("label", read("label", labels)),
+    ...given("prefer", read("prefer", labels)),
+    ...(form.exclusive ? { exclusive: true } : {}),
+  };
   const parallel = read("parallel", wholeNumber) ?? 1;
   const presets = {
     ...chosenPresets("parallel_config", form.parallelPresets),
@@ -142,6 +154,7 @@ export function specOf(form: TaskForm): { spec: TuningSpec | null; errors: FormE
       ...(form.queue.trim() ? { queue: form.queue.trim() } : {}),
       ...(form.project.trim() ? { project: form.project.trim() } : {}),
       ...(Object.keys(env).length ? { env } : {}),
+      ...gpus,
     },
   };
 }
@@ -186,6 +199,11 @@ const lines = (text: string): string[] =>
     .map((line) => line.trim())
     .filter(Boolean);
 
+const words = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean);
+
+/** A list that the server reads by itself, such as gpu-[01-03,07],gpu-12. */
+const alone = (text: string): string[] => [text];
+
 function number(text: string): number {
   if (!/^\d+(\.\d+)?$/.test(text)) throw new NotReadable("Write a number, such as 0.5.");
   return Number(text);
@@ -208,6 +226,16 @@ function variables(text: string): Record<string, string> {
       const equals = line.indexOf("=");
       if (equals < 1) throw new NotReadable("Write a line NAME=VALUE for each variable.");
       return [line.slice(0, equals).trim(), line.slice(equals + 1)];
+    }),
+  );
+}
+
+function labels(text: string): Record<string, string> {
+  return Object.fromEntries(
+    words(text).map((word) => {
+      const equals = word.indexOf("=");
+      if (equals < 1) throw new NotReadable("Write KEY=VALUE for each label, such as zone=a.");
+      return [word.slice(0, equals), word.slice(equals + 1)];
     }),
   );
 }
@@ -267,6 +295,13 @@ const PLACES: readonly [start: string, field: FieldName][] = [
   ["queue", "queue"],
   ["project", "project"],
   ["env", "env"],
+  ["gpu_model", "gpuModel"],
+  ["node", "node"],
+  ["device", "device"],
+  ["min_memory", "minMemory"],
+  ["label", "label"],
+  ["prefer", "prefer"],
+  ["exclusive", "exclusive"],
 ];
 
 /** In which field of the form stands what the server refused; null where there is none for it. */

@@ -11,12 +11,16 @@ from corral.core.model.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """HOST:PORT to listen on, a certificate and its key. `insecure` lets other machines connect without encryption."""
+    """HOST:PORT to listen on, a certificate and its key, and the authorities of clients' certificates.
+
+    `insecure` lets other machines connect without encryption.
+    """
 
     address: str
     certificate: Path | None = None
     key: Path | None = None
     insecure: bool = False
+    client_ca: Path | None = None
 
 
 class TcpListener:
@@ -30,7 +34,9 @@ class TcpListener:
         if (listening.certificate is None) != (listening.key is None):
             raise Refused("--tls-cert and --tls-key go together; give both", field="--tls-cert")
         if listening.certificate is not None and listening.key is not None:
-            self.certificate = Certificate(listening.certificate, listening.key)
+            self.certificate = Certificate(listening.certificate, listening.key, listening.client_ca)
+        elif listening.client_ca is not None:
+            raise Refused("--tls-client-ca needs --tls-cert and --tls-key; give them, too", field="--tls-client-ca")
         encrypted = self.certificate is not None
         self.socket = tcp_socket(listening.address, encrypted=encrypted, insecure=listening.insecure)
 

@@ -58,6 +58,7 @@ class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     More values in `scope["state"]`:
 
     - `far_end`: the `FarEnd` of a TCP connection without TLS, None for any other connection.
+    - `certificate`: the common name in the client's certificate, which was verified; None if it has shown none.
     - `tokens`: the digests of the tokens of the request in progress. The request ends when one of them ends.
     - `hang_up`: closes the connection, also in the middle of an answer.
     - `finish_within`: the method `finish_within`.
@@ -95,6 +96,7 @@ class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             **self.app_state,
             "peer": peer,
             "far_end": None if peer or self.scheme == "https" else _far_end(transport),
+            "certificate": _certified_name(transport.get_extra_info("peercert")),
             "tokens": set(),
             "hang_up": transport.close,
             "finish_within": self.finish_within,
@@ -290,6 +292,17 @@ def peer_at(connection: Any) -> Peer | None:
     if connection is None or connection.family != socket.AF_UNIX:
         return None
     return peer_of(connection)
+
+
+def _certified_name(certificate: Any) -> str | None:
+    """The common name of the subject of a certificate as Python's ssl describes it; "" if it has none.
+
+    None without a certificate. TLS has verified it if there is one.
+    """
+    if not certificate:
+        return None
+    subject = dict(pair for part in certificate.get("subject", ()) for pair in part)
+    return str(subject.get("commonName", ""))
 
 
 def _far_end(transport: asyncio.BaseTransport) -> FarEnd:

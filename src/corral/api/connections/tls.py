@@ -27,12 +27,15 @@ log = logging.getLogger(__name__)
 class Certificate:
     """A certificate and its key, read from two PEM files. `renew` reads the files again.
 
+    With `client_ca`, the certificates of authorities, a client may show a certificate that one of them has signed. A
+    client that shows another is refused; one that shows none is served all the same.
+
     Raises Refused if the files cannot be used, or if other users may read the key.
     """
 
-    def __init__(self, certificate: Path, key: Path) -> None:
-        self._paths = certificate, key
-        self.context = _context(certificate, key)
+    def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
+        self._paths = certificate, key, client_ca
+        self.context = _context(certificate, key, client_ca)
 
     def renew(self) -> None:
         """Read the files again, for new connections. If they are unusable, log why and keep the old certificate."""
@@ -114,7 +117,7 @@ class TlsAcceptor:
             connection.close()
 
 
-def _context(certificate: Path, key: Path) -> ssl.SSLContext:
+def _context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
     _check_file(certificate, "--tls-cert")
     mode, by_root = _check_file(key, "--tls-key")
     # The rule of PostgreSQL: if root owns the key, a group may read it.
@@ -131,7 +134,22 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     except OSError as error:
         # The files existed a moment ago, so they are being replaced.
         raise Refused(f"cannot read {certificate} and {key}: {error.strerror}", field="--tls-cert") from None
+    if client_ca is not None:
+        _trust(context, client_ca)
     return context
+
+
+def _trust(context: ssl.SSLContext, client_ca: Path) -> None:
+    """Ask clients for a certificate, and trust what these authorities have signed."""
+    _check_file(client_ca, "--tls-client-ca")
+    try:
+        context.load_verify_locations(client_ca)
+    except (ssl.SSLError, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise Refused(
+            f"--tls-client-ca: {client_ca} has no certificates in PEM format ({reason})", field="--tls-client-ca"
+        ) from None
+    context.verify_mode = ssl.CERT_OPTIONAL
 
 
 def _check_file(path: Path, option: str) -> tuple[int, bool]:

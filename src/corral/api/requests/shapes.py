@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Annotated, Any
 
+from corral.core.control.changing.job_changes import MAX_REASON
 from corral.core.control.nodes.cordoning import LONGEST_DEADLINE_S
 from corral.core.control.nodes.slice_changes import MAX_SLICES
 from corral.core.control.token_issuer import LONGEST_S
@@ -61,6 +62,13 @@ class Cordon:
     """Why a device or a node is cordoned."""
 
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """Why a job is cancelled, for a person; it becomes a part of the job's reason."""
+
+    reason: Annotated[str, Field(longest=MAX_REASON)] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +194,35 @@ class InputQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class RankQuery:
+    """The member of a gang that is meant."""
+
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UploadLimits:
+    """The most bytes that one directory may have."""
+
+    most_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContentsOf:
+    """Digests of contents of files that a member of a gang has left, from its tree."""
+
+    digests: tuple[str, ...]
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """How many contents were accepted."""
+
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExecRequest:
     """A command to run inside a running job.
 
@@ -202,6 +239,20 @@ class ExecRequest:
     terminal: TerminalSize | None = None
     term: str = ""
     stdin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRequest:
+    """The process that asks, by its own pid. The kernel has to name the same one."""
+
+    pid: Annotated[int, PID]
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Why the process can open GPUs of others, null if it cannot."""
+
+    unfenced: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +350,7 @@ class GraphQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class Liveness:
     """The server answers."""
 
     status: str = "ok"

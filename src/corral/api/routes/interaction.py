@@ -1,4 +1,4 @@
-"""Routes that reach a running job: signals, input, and the size of its terminal."""
+"""Routes that reach a running job: signals, input, the size of its terminal, and the fence of a reservation."""
 
 import asyncio
 from functools import partial
@@ -10,10 +10,12 @@ from corral.api.answers.responses import gives
 from corral.api.requests import shapes
 from corral.api.requests.bodies import Intake
 from corral.api.requests.reading import read_body, read_query
+from corral.api.requests.user_threads import on_worker
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import RequestContext, json_response
 from corral.core.model.answers.job_changes import InputProgress
 from corral.core.model.jobs.input import InputState, TerminalSize
+from corral.unix_peer import Peer
 
 LONGEST_WAIT_S = 10.0
 """A request waits this long for its job to take input. Then the answer says that nothing was taken."""
@@ -71,6 +73,19 @@ async def resize_terminal(request: Request, context: RequestContext, job_id: str
     call = partial(context.service.interaction.resize_terminal, job_id, size, context.caller)
     await context.input_threads.run(context.caller, call)
     return json_response({"ids": (job_id,)})
+
+
+@router.post("/jobs/{job_id}/fence", takes=Body(shapes.FenceRequest), answers=gives(shapes.Fence))
+async def fence(request: Request, context: RequestContext, job_id: str) -> Response:
+    """Keep the process that asks, and all that it will start, from GPUs outside of its user's reservation. It has to
+    ask over the Unix socket of the machine with these GPUs.
+    """
+    asked_for = await read_body(request, shapes.FenceRequest)
+    peer: Peer | None = request.scope["state"]["peer"]
+    # Behind a tunnel the peer is the tunnel.
+    pid = peer.pid if peer is not None and peer.pid == asked_for.pid else 0
+    unfenced = await on_worker(context.service.reserved.fence, job_id, pid, context.caller)
+    return json_response({"unfenced": unfenced})
 
 
 def _nothing_taken(progress: InputProgress, asked_for: shapes.InputQuery, data: bytes) -> bool:

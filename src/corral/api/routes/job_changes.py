@@ -29,7 +29,6 @@ _DOES_TO_MANY = {
     "failed or were lost run again.",
 }
 _DOES_TO_ONE = {
-    Verb.CANCEL: "End a job, or every element of an array.",
     Verb.HOLD: "Keep a waiting job from starting.",
     Verb.RELEASE: "Let a held job start.",
     Verb.REQUEUE: "Run a job once more.",
@@ -41,6 +40,14 @@ async def update(request: Request, context: RequestContext, job_id: str) -> Resp
     """Change the priority, time limit, name or queue of a job, or of an array's elements that have not ended."""
     asked = await read_body(request, JobUpdate)
     ids = await on_worker(context.service.updating.update, job_id, asked, context.caller)
+    return json_response({"ids": ids})
+
+
+@router.post("/jobs/{job_id}/cancel", takes=Body(shapes.Cancellation), answers=gives(shapes.JobIds))
+async def cancel(request: Request, context: RequestContext, job_id: str) -> Response:
+    """End a job, or every element of an array."""
+    reason = (await read_body(request, shapes.Cancellation)).reason
+    ids = await on_worker(context.service.changes.one, Verb.CANCEL, job_id, context.caller, reason)
     return json_response({"ids": ids})
 
 

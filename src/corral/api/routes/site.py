@@ -116,7 +116,7 @@ async def description(request: Request, context: RequestContext) -> Response:
     return await answer(request.app.state.description)
 
 
-@open_router.get("/health", answers=gives(shapes.Health))
+@open_router.get("/health", answers=gives(shapes.Liveness))
 async def health(request: Request) -> Response:
     """Tell that the server answers. Needs no token."""
     return json_response({"status": "ok"})

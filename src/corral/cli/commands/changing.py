@@ -40,8 +40,8 @@ class CancelCommand(
 
     flags: ChangeFlags
     ids: list[str] | None = text(
-        metavar="[ID]...",
-        help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
+        metavar="[ID|NAME]...",
+        help="Job ids, or names of your jobs. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
         many=True,
     )
 
@@ -55,8 +55,8 @@ class UpdateCommand(DeclaredCommand, runs="jobs.change.update", examples=("corra
     """
 
     ids: list[str] = text(
-        metavar="ID...",
-        help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
+        metavar="ID|NAME...",
+        help="Job ids, or names of your jobs. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
         required=True,
         many=True,
     )
@@ -82,8 +82,8 @@ class HoldCommand(
 
     flags: ChangeFlags
     ids: list[str] | None = text(
-        metavar="[ID]...",
-        help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
+        metavar="[ID|NAME]...",
+        help="Job ids, or names of your jobs. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
         many=True,
     )
 
@@ -106,8 +106,8 @@ class ReleaseCommand(
 
     flags: ChangeFlags
     ids: list[str] | None = text(
-        metavar="[ID]...",
-        help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
+        metavar="[ID|NAME]...",
+        help="Job ids, or names of your jobs. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
         many=True,
     )
 
@@ -129,7 +129,7 @@ class RequeueCommand(
 
     flags: ChangeFlags
     ids: list[str] | None = text(
-        metavar="[ID]...",
-        help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
+        metavar="[ID|NAME]...",
+        help="Job ids, or names of your jobs. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
         many=True,
     )

@@ -27,6 +27,7 @@ ORDER = (
     *("cpus", "host_memory", "disk", "speed", "checkpoint_signal", "notify", "notify_on", "gang", "exclusive"),
     *("one_node", "spread", "avoid", "time", "nice", "retries", "queue", "project", "after", "env", "workdir", "image"),
     *("volume", "shm_size", "network", "user", "pull", "service_account", "pod_template", "force", "array", "params"),
+    *("upload", "upload_exclude", "download"),
     *("zip", "max_running", "begin", "output", "error", "input", "open_mode", "hold"),
 )
 """The order of the options in help. Other options come last."""

@@ -22,7 +22,7 @@ class DeviceFlags(DeclaredOptions):
     gpu_cores: str | None = text("--gpu-cores", metavar="PERCENT", help="Percent of each shared GPU's compute: 50.")
     mig: str | None = text("--mig", metavar="PROFILE", help="Run on a MIG slice of this profile: 1g.10gb.")
     share: str | None = text(
-        "--share", metavar="MEANS", help="Means of sharing the GPU: mps, mig, timeslice or exclusive."
+        "--share", metavar="MEANS", help="Means of sharing the GPU: mps, mig, timeslice, hook or exclusive."
     )
     split: str | None = text(
         "--split",
@@ -64,6 +64,11 @@ class DeviceFlags(DeclaredOptions):
     )
     name: str | None = text("--name", metavar="TEXT", help="Name of the job.")
     priority: int | None = whole("--priority", metavar="N", help="Lower numbers run first.  [default: 5]")
+    power_limit: int | None = whole(
+        "--power-limit",
+        metavar="WATTS",
+        help="Power limit of each GPU in watts while the job has it: 300. Whole GPUs only.",
+    )
 
 
 class JobFlags(DeviceFlags):
@@ -148,6 +153,46 @@ class JobFlags(DeviceFlags):
         "--pod-template", metavar="FILE", help="Kubernetes pod template (YAML) for the rest of the pod."
     )
     force: bool = flag("--force", help="Submit even if `corral check` finds that it cannot run.")
+    upload: str | None = text(
+        "--upload",
+        metavar="DIR",
+        help="Send this directory to the node and run in it, where the node does not have your files: .",
+    )
+    upload_exclude: list[str] | None = text(
+        "--upload-exclude",
+        metavar="PATTERN",
+        help="Files of --upload to leave out, as in .corralignore: '*.pt', data/; may be repeated.",
+        many=True,
+    )
+    download: str | None = text(
+        "--download", metavar="DIR", help="With --upload: directory in it that comes back when the job has ended: out."
+    )
+    on_fault: str | None = text(
+        "--on-fault",
+        metavar="WHAT",
+        help="When one of its GPUs falls sick: requeue (stop it, start it on others), checkpoint (signal it "
+        "first), leave.",
+    )
+    checkpoint_every: str | None = text(
+        "--checkpoint-every",
+        metavar="TIME",
+        help="Send the checkpoint signal also this often, to processes that catch it: 10m.",
+    )
+    checkpoint_dir: str | None = text(
+        "--checkpoint-dir",
+        metavar="DIR",
+        help="Directory of its checkpoints, where the next attempt finds the last: checkpoints/%j.  [default: in "
+        "$CORRAL_SCRATCH]",
+    )
+    movable: bool = flag(
+        "--movable",
+        help="Allow the job to be stopped and started elsewhere, so that another job finds room (`corral rebalance`).",
+    )
+    packable: bool = flag(
+        "--packable",
+        help="Share its GPU with your other jobs of the same program that say so, as many as the site allows; add "
+        "--gpu-mem.",
+    )
 
 
 class SubmitFlags(JobFlags):

@@ -15,6 +15,7 @@ class RunCommand(
         "corral run --gpus 2 --min-memory 40G -- python train.py",
         "corral run -- python generate.py < prompts.txt",
         "corral run --gpus 1 --pty -- bash",
+        "corral run --gpus 1 --forward 8888 -- jupyter lab --no-browser",
     ),
 ):
     """Run a command on GPUs that nobody else uses, and wait for it.
@@ -32,6 +33,9 @@ class RunCommand(
     With --pty the command has this terminal, and every key, Ctrl-C too, is for it. Ctrl-] three times within a second
     ends the job; so does closing this terminal.
 
+    With --forward a port of the job comes to this machine, as with `corral forward`. Its link is shown on standard
+    error once the job listens there.
+
     In a shell with a reservation (`corral reserve`) it runs at once on the reserved GPUs, in place of this command and
     not as a job. Two such commands get the same GPU only if both name it with --device.
 
@@ -43,6 +47,9 @@ class RunCommand(
     words: list[str] = text(metavar="[--] COMMAND...", help="The command and its arguments.", required=True, many=True)
     dry_run: bool = flag("--dry-run", help="Submit nothing; show whether and where it would start now.")
     pty: bool = flag("--pty", help="Give the command this terminal: for a shell, a debugger, an editor.")
+    forward: list[str] | None = text(
+        "--forward", metavar="[LOCAL:]PORT", help="Bring this TCP port of the job to this machine.", many=True
+    )
     no_reservation: bool = flag("--no-reservation", help="Queue a job even in a shell that has a reservation.")
 
 
@@ -105,12 +112,83 @@ class ExecCommand(
     or 127 if it cannot be started; 125 if Corral failed or the job does not run.
     """
 
-    job_id: str = text(metavar="JOB", help="The id of the job.", required=True)
+    job_id: str = text(metavar="ID|NAME", help="Job id, or a name: the newest job with it.", required=True)
     words: list[str] | None = text(
         metavar="[--] [COMMAND...]", help="The command and its arguments; none: a shell.", many=True
     )
     rank: int = whole("--rank", help="The member of a gang.", default=0, least=0)
     pty: bool = flag("--pty", help="Give the command this terminal: for a debugger, an editor.")
+
+
+class FetchCommand(
+    DeclaredCommand,
+    runs="jobs.files.fetch",
+    examples=("corral fetch 17", "corral fetch 17 results-17 --force"),
+):
+    """Fetch the files that a job has left.
+
+    These are in the directory of its --download. They are written to the directory of that name here, or to DIR.
+    Files that are the same here are left alone. A file that is newer here is kept and named, unless --force. Files
+    are kept for two weeks, or as long as the site says (upload_keep in its settings).
+
+    Exits with 1 if some files were not fetched.
+    """
+
+    job_id: str = text(metavar="ID|NAME", help="Job id, or a name: the newest job with it.", required=True)
+    directory: str | None = text(metavar="[DIR]", help="Where to write them.")
+    rank: int = whole("--rank", metavar="N", help="The member of a gang.", default=0, least=0)
+    force: bool = flag("--force", help="Also replace files that are newer here.")
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class ForwardCommand(
+    DeclaredCommand,
+    runs="reaching.forward.forward",
+    examples=("corral forward 17 8888", "corral forward 17 9000:8888 6006"),
+):
+    """Bring ports of a running job to this machine.
+
+    Prints the link of each port once a process of the job listens there, and runs until the job ends or you press
+    Ctrl-C. The port here is the same, or a free one if that is taken; LOCAL:PORT names another.
+
+    Connections are made by the job's user from inside the job, and only to ports on which the job itself listens. Here
+    they come in on the loopback, and only from your own processes.
+
+    The job needs a python3 on its PATH. Only the job's user and administrators may do this.
+    """
+
+    job_id: str = text(metavar="ID|NAME", help="Job id, or a name: the newest job with it.", required=True)
+    ports: list[str] = text(metavar="[LOCAL:]PORT...", help="TCP ports of the job.", required=True, many=True)
+    rank: int = whole("--rank", help="The member of a gang.", default=0, least=0)
+
+
+class SshCommand(
+    DeclaredCommand,
+    runs="reaching.ssh.ssh",
+    follows=True,
+    examples=(
+        "corral ssh 17",
+        "corral ssh --config 17 >> ~/.ssh/config",
+        "corral ssh 17 nvidia-smi",
+    ),
+):
+    """Use OpenSSH in a running job.
+
+    A shell, scp, `ssh -L`, an editor such as VS Code: each connection is an sshd inside the job.
+
+    --config prints an entry for ~/.ssh/config: with it `ssh corral-17` and `scp corral-17:file .` work. The sshd is
+    that of the job's host. It runs as the job's user, with its variables, GPUs and limits, and ends with the job. All
+    that a connection has started ends with it.
+
+    Keys are made for this job in ~/.ssh/corral, and removed after its end. The job's host needs openssh-server, and the
+    job a python3 on its PATH; no sshd need run there. Only the job's user and administrators may do this.
+    """
+
+    job_id: str = text(metavar="ID|NAME", help="Job id, or a name: the newest job with it.", required=True)
+    words: list[str] | None = text(metavar="[--] [COMMAND...]", help="What ssh is to run; none: a shell.", many=True)
+    rank: int = whole("--rank", help="The member of a gang.", default=0, least=0)
+    config: bool = flag("--config", help="Print the entry for ~/.ssh/config, and connect to nothing.")
+    proxy: bool = flag("--proxy", help="Be the ProxyCommand of that entry.")
 
 
 class WaitCommand(
@@ -122,8 +200,8 @@ class WaitCommand(
     """
 
     ids: list[str] = text(
-        metavar="ID...",
-        help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
+        metavar="ID|NAME...",
+        help="Job ids or names. An array's id stands for all its jobs, '17_[3-9]' for some of them.",
         required=True,
         many=True,
     )

@@ -53,6 +53,9 @@ class UpCommand(
     listen: str | None = text("--listen", metavar="HOST:PORT", help="Also listen on TCP, for clients with a token.")
     tls_cert: Path | None = path("--tls-cert", metavar="FILE", help="TLS certificate (PEM) for --listen.")
     tls_key: Path | None = path("--tls-key", metavar="FILE", help="Private key of the certificate (PEM).")
+    tls_client_ca: Path | None = path(
+        "--tls-client-ca", metavar="FILE", help="CA (PEM) of the certificates of programs such as kube-scheduler."
+    )
     insecure: bool = flag("--insecure", help="Allow other machines to connect without encryption.")
     anew: bool = flag("--anew", help="Move the files of an earlier ledger aside, and begin with an empty one.")
 
@@ -193,20 +196,46 @@ class TokenCommand(
     """Create, list and revoke tokens for access over TCP."""
 
 
+class AgentConnectCommand(
+    DeclaredCommand, runs="local.agent.connect", examples=("ssh gpu-05 corral agent connect </dev/null",)
+):
+    """Join standard input and output to the agent of this host. A server runs this by SSH.
+
+    It ends with the connection, and with status 69 if no agent answers here.
+    """
+
+    home: Path | None = path(
+        "--home", metavar="DIR", help="Home of the agent. Default: /var/lib/corral-agent, or a user's own."
+    )
+
+
+class AgentReleaseCommand(DeclaredCommand, runs="local.agent.release", examples=("corral agent release",)):
+    """Free the agent of this host from its server, so that another server can join the host.
+
+    Remove the host at its server first, as far as that server still runs: otherwise it takes the agent again.
+    """
+
+    home: Path | None = path(
+        "--home", metavar="DIR", help="Home of the agent. Default: /var/lib/corral-agent, or a user's own."
+    )
+
+
 class AgentCommand(
     DeclaredCommand,
     runs="local.agent.agent",
+    commands={"connect": AgentConnectCommand, "release": AgentReleaseCommand},
     examples=("corral agent --home /var/lib/corral --socket /run/corral/agent.sock",),
 ):
     """Run the agent of this host, in the foreground. For administrators.
 
-    A server uses the agent to launch and watch jobs on this host. Today only a server on this machine can use it,
-    and it starts the agents of a mock cluster itself; hosts cannot join the server of another host yet. The agent
+    A server uses the agent to launch and watch jobs on this host: `corral hosts add` installs and starts it. The agent
     answers its own user and root. Jobs run on when it stops; the next agent with the same --home takes them over.
     """
 
-    home: Path = path("--home", metavar="DIR", help="Directory for records, logs and scratch.", required=True)
-    socket: Path = path("--socket", metavar="PATH", help="Unix socket to answer on.", required=True)
+    home: Path | None = path(
+        "--home", metavar="DIR", help="Directory for records, logs and scratch. Default: that of a joined host."
+    )
+    socket: Path | None = path("--socket", metavar="PATH", help="Unix socket to answer on. Default: in --home.")
     mock: Path | None = path("--mock", metavar="FILE", help="Use the mock devices in this file, not real ones.")
     node: str | None = text("--node", metavar="NAME", help="Name of the node. Default: the host's name.")
     config: Path | None = path("--config", metavar="FILE", help="Settings. Default: config.yaml in --home.")
@@ -216,3 +245,4 @@ class AgentCommand(
     address: str = text(
         "--address", metavar="HOST", help="Address by which other hosts reach this one, for gangs.", default="127.0.0.1"
     )
+    claimed: bool = flag("--claimed", help="Serve the one server that has joined this host. Without --home always.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from corral.cli.screen import complain, print_json, write_lines
+from corral.cli.direct.named_job import is_id, jobs_to_change
+from corral.cli.screen import complain, print_json, say, write_lines
 from corral.client.connecting.address import find_address
 from corral.client.connecting.transport import Transport, is_plain
 
@@ -54,16 +55,19 @@ def _change(verb: Verb, ids: Sequence[str] | None, flags: ChangeFlags) -> int:
 
 def change_named(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
     """Change these jobs and print which were changed. Return the exit code."""
+    transport = Transport(find_address())
     named = list(ids)
+    if not all(map(is_id, named)):
+        named = jobs_to_change(transport, named)
     if not all(map(is_plain, named)):
         from corral.client.submitting.arguments import job_ids
 
         named = list(job_ids(named))
-    changed: dict[str, Any] = {"ids": [], "unchanged": [], "users": [], "phases": {}, "next": None}
-    for answer in _answers(Transport(find_address()), verb, named):
+    changed: dict[str, Any] = {"ids": [], "unchanged": [], "users": [], "phases": {}, "next": None, "notes": []}
+    for answer in _answers(transport, verb, named):
         changed["unchanged"] += answer["unchanged"]
-        for key in ("ids", "users"):
-            changed[key] = list(dict.fromkeys([*changed[key], *answer[key]]))
+        for key in ("ids", "users", "notes"):
+            changed[key] = list(dict.fromkeys([*changed[key], *answer.get(key, ())]))
         for phase, count in answer["phases"].items():
             changed["phases"][phase] = changed["phases"].get(phase, 0) + count
     tell(verb, changed, json=json)
@@ -94,3 +98,5 @@ def tell(verb: Verb, changed: dict[str, Any], *, json: bool) -> None:
         write_lines(*(f"{DONE[verb]} {job_id}" for job_id in changed["ids"]))
     for one in changed["unchanged"]:
         complain(one["reason"])
+    for note in changed["notes"]:
+        say(note)

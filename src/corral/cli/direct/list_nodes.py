@@ -38,7 +38,8 @@ def node_line(row: NodeRow) -> str:
 
 def node_lines(rows: Sequence[NodeRow]) -> list[str]:
     """The table of `nodes`."""
-    titles = ("NODE", "STATE", "GPUS", "CPUS", "MEMORY", "SEEN", "WHY, LABELS")
+    reached = any(row.via is not None for row in rows)
+    titles = ("NODE", "STATE", "GPUS", "CPUS", "MEMORY", "SEEN", *(["VIA"] if reached else []), "WHY, LABELS")
     table = TextTable(titles, limits={"NODE": 20}, numeric=("GPUS", "CPUS", "MEMORY"))
     for row in rows:
         table.add(
@@ -48,6 +49,7 @@ def node_lines(rows: Sequence[NodeRow]) -> list[str]:
             "?" if row.cpus is None else f"{row.cpus:g}",
             format_memory(row.memory_mib),
             "never" if row.last_seen_at is None else clock_time(row.last_seen_at),
+            *([row.via or "this machine"] if reached else []),
             row.reason or _labels_of_the_site(row),
             style=STATE_STYLES.get(row.state),
         )

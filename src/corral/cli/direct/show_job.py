@@ -18,7 +18,14 @@ from corral.core.model.jobs.array_indices import named_elements
 from corral.core.model.jobs.named_values import named_values
 from corral.core.model.printable import printable
 from corral.core.model.runs.exit_code import exit_code_in_words
-from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
+from corral.core.model.units import (
+    MILLI_PER_DEVICE,
+    count_of,
+    format_bytes,
+    format_duration,
+    format_memory,
+    format_share,
+)
 from corral.formatting.job_words import PHASE_STYLES, places_of
 from corral.formatting.times import start_time
 
@@ -225,11 +232,36 @@ def _submission(detail: JobDetail) -> list[Labelled]:
         ("image", [container["image"]] if container.get("image") else []),
         ("params", [named_values(tuple(detail.params.items()))] if detail.params else []),
         ("directory", [spec["workdir"]] if spec.get("workdir") else []),
+        ("files", _files(detail.id, spec)),
         ("input", [spec["input"]] if spec.get("input") else []),
+        ("saves", _checkpoints(spec)),
         ("commit", [_commit(spec)] if spec.get("git_commit") else []),
         ("request", [line for line in (detail.needs, ", ".join(limits)) if line]),
         ("after", [after + left] if after else []),
+        # Of a job that waits, its reason says it.
+        ("packed", [detail.packing] if detail.packing and detail.phase != "PENDING" else []),
     ]
+
+
+def _files(job_id: str, spec: Mapping[str, Any]) -> list[str]:
+    """The files that were uploaded for the job, and those that come back."""
+    upload, download = spec.get("upload"), spec.get("download")
+    if upload is None:
+        return []
+    size = format_bytes(upload.get("size_bytes", 0))
+    sent = f"{count_of(upload.get('files', 0), 'file')} ({size}) of {upload['source']} are sent to its nodes"
+    back = f"`{download}` comes back by `corral fetch {job_id}` when the job has ended"
+    return [sent] if download is None else [sent, back]
+
+
+def _checkpoints(spec: Mapping[str, Any]) -> list[str]:
+    """Where the job's checkpoints are, and when its program is told to make them."""
+    signal, every_s, directory = (spec.get(f"checkpoint_{name}") for name in ("signal", "every_s", "dir"))
+    if signal is None and directory is None:
+        return []
+    told = "" if signal is None else f", {signal} {format_duration(spec.get('checkpoint_grace_s', 60.0))} before a stop"
+    often = "" if every_s is None else f" and every {format_duration(every_s)}"
+    return [f"in {directory or 'its scratch'}{told}{often}"]
 
 
 def _commit(spec: Mapping[str, Any]) -> str:
@@ -251,8 +283,10 @@ def _times(detail: JobDetail, explanation: Explanation | None) -> list[Labelled]
         ("waited", [waited] if waited else []),
         ("starts", [start_time(expected, what)] if waits else []),
         ("started", _moment(detail.started_at)),
+        ("saved", _moment(detail.saved_at)),
         ("ended", _moment(detail.ended_at) if detail.ended else []),
         ("made room", [evicted] if detail.evictions else []),
+        ("GPU faults", [f"moved off a sick GPU {count_of(detail.site_faults, 'time')}"] if detail.site_faults else []),
     ]
 
 
@@ -267,10 +301,12 @@ def _placed(detail: JobDetail) -> list[Labelled]:
     behind = detail.enforcement
     named = {} if behind is None else {what: getattr(behind, what) for what in LIMITED}
     levels = ", ".join(f"{what.replace('_', ' ')} {level}" for what, level in named.items() if level is not None)
+    why = [] if behind is None or behind.reason is None else [f"advisory: {behind.reason}"]
     return [
         ("had" if detail.ended else "has", _table_of_devices(detail.grant, ranked=gang) if detail.grant else without),
         ("", _more(len(detail.grant))),
         ("limits", [levels] if levels else []),
+        ("", why),
         ("numa", [_near(detail.members[0])] if detail.members and not gang and detail.members[0].numa_nodes else []),
         ("members", _table_of_members(detail) if gang else []),
         ("", _more(len(detail.members)) if gang else []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 
+from corral.cli.direct.named_job import job_meant
 from corral.cli.screen import say
 from corral.client.connecting.address import find_address
 from corral.client.connecting.transport import Transport, is_plain
@@ -22,13 +23,13 @@ TIMED_OUT = 124
 
 def wait_for_jobs(given: running.WaitCommand) -> int:
     """Wait until these jobs have ended. Return 0 if all succeeded, 1 if one did not, TIMED_OUT if the time is up."""
-    ids: Sequence[str] = given.ids
+    transport = Transport(find_address())
+    ids: Sequence[str] = [job_meant(transport, word) for word in given.ids]
     timeout_s = _seconds(given.timeout)
     if not all(map(is_plain, ids)):
         from corral.client.submitting.arguments import job_ids
 
         ids = job_ids(ids)
-    transport = Transport(find_address())
     with _progress(ids):
         rows, done = wait_for(transport, ids, timeout_s)
     if not done:

@@ -166,6 +166,8 @@ def _sort_keys(server: Transport) -> Values:
     return [(key, "") for key in SORT_KEYS]
 
 
+_INSIDE = _jobs("RUNNING", chosen=lambda row: row["kind"] == "run")
+
 _SOURCES: dict[tuple[str, str], Callable[[Transport], Values] | str] = {
     ("cancel", "ids"): _jobs(_LIVE),
     ("wait", "ids"): _jobs(_LIVE),
@@ -173,7 +175,9 @@ _SOURCES: dict[tuple[str, str], Callable[[Transport], Values] | str] = {
     ("release", "ids"): _jobs("PENDING,RUNNING", chosen=lambda row: row["held"] or row["kind"] == "reserve"),
     ("requeue", "ids"): _jobs("STARTING,RUNNING,FAILED,LOST", chosen=lambda row: row["kind"] == "run"),
     ("update", "ids"): _jobs("PENDING,STARTING,RUNNING"),
-    ("exec", "job_id"): _jobs("RUNNING", chosen=lambda row: row["kind"] == "run"),
+    ("exec", "job_id"): _INSIDE,
+    ("forward", "job_id"): _INSIDE,
+    ("ssh", "job_id"): _INSIDE,
     ("", "ids"): _jobs(None),
     ("", "token_id"): _tokens,
     ("ps", "columns"): _columns,
@@ -194,7 +198,7 @@ _SOURCES: dict[tuple[str, str], Callable[[Transport], Values] | str] = {
     ("", "gpu_model"): _models,
     ("", "mig"): _profiles,
     ("", "state"): _fixed(*(phase.lower() for phase in Phase)),
-    ("", "share"): _fixed("exclusive", "mps", "mig", "timeslice"),
+    ("", "share"): _fixed("exclusive", "mps", "mig", "timeslice", "hook"),
     ("", "split"): _fixed("evenly", "fill"),
     ("", "open_mode"): _fixed("append", "truncate"),
     ("", "by"): _fixed("user", "project", "queue", "month"),

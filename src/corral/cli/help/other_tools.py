@@ -51,7 +51,7 @@ COMMANDS_ELSEWHERE: dict[str, Sequence[str]] = {
     **dict.fromkeys(("reload", "reconfigure", "reconfig"), _RELOAD),
     **dict.fromkeys(("quota", "quotas", "limits", "sacctmgr", "partitions", "bqueues"), _QUEUES),
     **dict.fromkeys(("sreport", "sshare", "gstats", "stats", "accounting"), _USAGE),
-    **dict.fromkeys(("node", "hosts"), _NODES),
+    "node": _NODES,
     **dict.fromkeys(("device", "gpu", "topo", "nvidia"), _DEVICES),
     "undrain": ("`corral uncordon` ends it",),
     **dict.fromkeys(("settings", "setup", "configure"), _SETTINGS),

@@ -24,7 +24,7 @@ def tell(error: UsageError) -> None:
     name, columns = " ".join(error.path), width()
     lines = [
         *usage_lines(error.path, error.command, columns),
-        f"Try '{name} -h' for help.",
+        *told(f"Try '{name} -h' for help.", columns),
         "",
         *told(f"Error: {said_of(error, error.command.declared, error.path[-1])}", columns),
     ]

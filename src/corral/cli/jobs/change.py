@@ -7,15 +7,18 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Literal
 
 from corral.cli.commands import changing
 from corral.cli.commands.changing import ChangeFlags
 from corral.cli.direct.change_jobs import AT_ONCE, change_named, tell
+from corral.cli.direct.named_job import jobs_to_change
 from corral.cli.screen import complain_of, exit_code_of, say, write_lines
 from corral.cli.tables.states import phases_of
 from corral.client import ChangedJobs, Client
+from corral.client.connecting.transport import Transport
 from corral.core.model.errors import Conflict, Refused
 from corral.core.model.jobs.job_choice import OWN, JobChoice
 from corral.core.model.jobs.phase import Phase
@@ -43,6 +46,7 @@ def change_chosen(verb: Verb, ids: Sequence[str], flags: ChangeFlags) -> int:
     if not any(chosen.narrows for chosen in choices):
         return _change_unchosen(verb, ids, json=flags.json)
     with Client() as client:
+        ids = jobs_to_change(Transport(client.address), ids)
         changed = (_each if flags.yes else _change_agreed)(client, verb, ids, choices)
         others = not (changed.ids or changed.unchanged) and _say_none(client, verb, choices)
     tell(verb, to_plain(changed), json=flags.json)
@@ -99,7 +103,7 @@ def _change_agreed(client: Client, verb: Verb, named: Sequence[str], choices: Se
         _ask(verb, found)
     # Change exactly these jobs, because more may have matched in the meantime.
     changed = _each(client, verb, found.ids, [JobChoice()])
-    return ChangedJobs(changed.ids, (*found.unchanged, *changed.unchanged), changed.users, changed.phases)
+    return replace(changed, unchanged=(*found.unchanged, *changed.unchanged), next=None)
 
 
 def _say_none(client: Client, verb: Verb, choices: Sequence[JobChoice]) -> bool:
@@ -169,6 +173,7 @@ def _merged(answers: Sequence[ChangedJobs]) -> ChangedJobs:
         tuple(job for one in answers for job in one.unchanged),
         tuple(dict.fromkeys(user for one in answers for user in one.users)),
         dict(phases),
+        notes=tuple(dict.fromkeys(note for one in answers for note in one.notes)),
     )
 
 
@@ -180,7 +185,7 @@ def update(given: changing.UpdateCommand) -> int:
     codes = [0]
     told: set[str] = set()
     with Client() as client:
-        for job_id in dict.fromkeys(given.ids):
+        for job_id in dict.fromkeys(jobs_to_change(Transport(client.address), given.ids)):
             try:
                 touched = client.jobs.update(
                     job_id, priority=given.priority, time=time_limit_s, name=given.name, queue=given.queue

@@ -2,19 +2,19 @@
 
 import os
 import signal
-import sys
 from contextlib import ExitStack, nullcontext
 from types import FrameType
 
 from corral.cli.commands import running
+from corral.cli.direct.named_job import job_meant
 from corral.cli.jobs.follower import CORRAL_FAILED, SIGNALLED
 from corral.cli.jobs.input_stream import InputStream, StandardInput, has_input
-from corral.cli.jobs.interrupts import interruptible
+from corral.cli.jobs.interrupts import interruptible, pass_on
 from corral.cli.jobs.terminal import Keys, Terminal
 from corral.cli.screen import exit_code_of, say
 from corral.client import Client
 from corral.client.connecting.transport import Transport
-from corral.client.inner_process import STDOUT, InnerProcess
+from corral.client.inner_process import InnerProcess
 from corral.core.model.answers.job_changes import InputProgress
 from corral.core.model.errors import CorralError, Refused
 from corral.core.model.jobs.input import TerminalSize
@@ -30,7 +30,8 @@ def execute(given: running.ExecCommand) -> int:
     words = given.words[1:] if given.words and given.words[0] == "--" else given.words or []
     if words == given.words and words and words[0].startswith("-"):
         raise Refused(
-            f"{words[0]:.60} stands after JOB, where the command begins; write options before JOB", field=words[0]
+            f"{words[0]:.60} stands after the job, where the command begins; write options before the job",
+            field=words[0],
         )
     at_terminal = given.pty or (not words and os.isatty(_STDIN))
     try:
@@ -61,7 +62,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
     raise _Left(number)
 
 
-class _CommandInput:
+class CommandInput:
     """The input target of a command inside a job. It has its own connections, because another thread uses it."""
 
     def __init__(self, client: Client, process: InnerProcess) -> None:
@@ -84,16 +85,15 @@ def _run(job_id: str, words: list[str], rank: int, terminal: Terminal | None) ->
     rows, columns = (None, None) if size is None else (size.rows, size.columns)
     term = os.environ.get("TERM", "") if terminal is not None else ""
     with Client() as client, interruptible():
+        job_id = job_meant(Transport(client.address), job_id, lives=True)
         process = client.jobs.begin_exec(job_id, words, rank=rank, stdin=sends, rows=rows, columns=columns, term=term)
-        target = _CommandInput(client, process)
+        target = CommandInput(client, process)
         source = StandardInput() if terminal is None else Keys(terminal, target, lambda: None)
         with InputStream(target, source) if sends else nullcontext():
             if terminal is not None:
                 terminal.take()
             for stream, data in process.output():
-                shown = sys.stdout.buffer if stream == STDOUT else sys.stderr.buffer
-                shown.write(data)
-                shown.flush()
+                pass_on(stream, data)
     if terminal is not None:
         terminal.give_back()
     if process.message is not None:

@@ -1,7 +1,6 @@
 """Follow one job to its end: show its output, send its input, and pass on its user's Ctrl-C."""
 
 import signal
-import sys
 import time
 from contextlib import ExitStack, nullcontext, suppress
 from types import FrameType
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from corral.cli.jobs.endings import ending_of
 from corral.cli.jobs.input_stream import InputSource, InputStream, JobInput, StandardInput
+from corral.cli.jobs.interrupts import STDOUT, pass_on
 from corral.cli.jobs.waiting import Narrator
 from corral.cli.screen import say
 from corral.client import Client, JobRow, NoServer
@@ -198,10 +198,8 @@ class Follower:
             return False
 
     def _show(self, block: bytes) -> None:
-        output = sys.stdout.buffer
         try:
-            output.write(block)
-            output.flush()
+            pass_on(STDOUT, block)
         except BrokenPipeError:
             raise
         except OSError:

@@ -1,5 +1,6 @@
-"""Let a waiting command react to signals within half a second."""
+"""Let a waiting command react to signals within half a second, and write all bytes all the same."""
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,3 +23,16 @@ def interruptible() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+STDOUT, STDERR = 1, 2
+
+
+def pass_on(descriptor: int, data: bytes) -> None:
+    """Write all of `data` to a descriptor.
+
+    A buffered writer of Python may lose bytes if a signal interrupts it in the middle of a large write.
+    """
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]

@@ -6,6 +6,7 @@ from corral.cli.commands import running
 from corral.cli.commands.job_options import SubmitFlags
 from corral.cli.direct.submit_command import tell, tell_elements
 from corral.cli.jobs.dry_run import show_forecast
+from corral.cli.jobs.files import showing_uploads
 from corral.cli.jobs.flags import filled, options_of, said, spell
 from corral.cli.screen import exit_code_of, say
 from corral.cli.scripts.sbatch import marked
@@ -37,7 +38,8 @@ def submit(given: running.SubmitCommand) -> int:
                 request = marked(request, slurm_tasks)
             if dry_run:
                 return show_forecast(client.dry_run(request), json=given.json)
-            job = client.submit(request)
+            with showing_uploads(client):
+                job = client.submit(request)
     except Refused as refused:
         raise at_its_line(refused, origins) from None
     tell(job.id, job.notes, json=given.json)

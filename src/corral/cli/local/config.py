@@ -35,10 +35,8 @@ def check(given: serving.ConfigCheckCommand) -> int:
         return USAGE
     remarks = [*arranged.remarks, *_preempting(settings), *_unknown_names(settings), *([unknown] if unknown else [])]
     if given.json:
-        print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": remarks})
+        print_json({"file": str(path), "remarks": remarks})
         return 0
-    for key in settings.unbuilt:
-        write_lines(f"no effect yet: {key}")
     for remark in remarks:
         write_lines(f"note: {remark}")
     write_lines(f"{path} is valid")

@@ -23,7 +23,7 @@ from corral.cli.screen import painted, print_json, width, wrapped, write_painted
 from corral.cli.server_part import install_command, missing_packages
 from corral.client import Client, DeviceRow, NoServer, own_home
 from corral.client.connecting.machine_server import how_to_restart, how_to_start
-from corral.client.connecting.server_home import SYSTEM_HOME
+from corral.client.connecting.server_home import SYSTEM_HOME, find_server_home
 from corral.config import Settings, load_settings
 from corral.core.model.devices.device import FIRST_VENDOR, DeviceSample, Node
 from corral.core.model.errors import Conflict, CorralError, Refused
@@ -58,7 +58,7 @@ Check = Callable[[Home], CheckResult]
 def doctor(given: serving.DoctorCommand) -> int:
     """Run `corral doctor`."""
     if given.engine is None:
-        findings = _findings(own_home())
+        findings = _findings(_home())
     elif given.engine == "kubernetes":
         findings = _cluster_findings(given.kubeconfig, given.context, given.namespace, given.prometheus)
     else:
@@ -107,7 +107,23 @@ def _findings(home: Home) -> list[CheckResult]:
 
     if is_client_elsewhere(home):
         return [check_packages(home), *client_findings()]
-    return [check(home) for check in CHECKS] + gpu_findings(home, node_here()[0])
+    return [*(check(home) for check in CHECKS), *_host_findings(home), *gpu_findings(home, node_here()[0])]
+
+
+def _home() -> Home:
+    """The home of the server that other commands use, so that no two findings are about different servers."""
+    with suppress(Refused):
+        return find_server_home(os.environ)
+    return own_home()
+
+
+def _host_findings(home: Home) -> list[CheckResult]:
+    """The findings about joined hosts, which only a running server knows."""
+    from corral.cli.local.doctor_hosts import hosts_findings
+
+    with suppress(CorralError), Client(home.root) as client:
+        return hosts_findings(client)
+    return []
 
 
 def check_packages(_home: Home) -> CheckResult:
@@ -152,9 +168,9 @@ def check_settings(home: Home) -> CheckResult:
         remarks = site_setup(settings, nodes, load_policies(), arrange=arrange).remarks
     except Refused as refused:
         return CheckResult("settings", FAILURE, str(refused), "correct that line; the server does not start with it")
-    noted = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]
-    if noted:
-        return CheckResult("settings", WARNING, f"{home.config_file}: {'; '.join(noted)}", "check: corral config check")
+    if remarks:
+        words = f"{home.config_file}: {'; '.join(remarks)}"
+        return CheckResult("settings", WARNING, words, "check: corral config check")
     return CheckResult("settings", OK, str(home.config_file))
 
 
@@ -311,6 +327,8 @@ def check_devices(home: Home) -> CheckResult:
 def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[DeviceRow]:
     """The devices in the state that a server would give them now."""
     from corral.host.telemetry.device_condition import judge
+    from corral.host.telemetry.signs.device_signs import signs_of
+    from corral.host.telemetry.signs.reading import NOTHING_BEFORE
 
     settings = Settings()
     with suppress(CorralError):  # another check reports errors in the home's settings
@@ -319,7 +337,8 @@ def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[Dev
     rows = []
     for sample in samples:
         if (device := devices.get(sample.uuid)) is not None:
-            condition = judge(device, sample, None, (), settings, now_s=0.0).condition
+            signs, _ = signs_of(device, sample, NOTHING_BEFORE, max_temperature_c=settings.max_temperature_c)
+            condition = judge(device, replace(sample, signs=signs), None, (), settings, now_s=0.0).condition
             state = condition.state()
             rows.append(
                 DeviceRow(device.uuid, device.index, device.model, state.value, state_reason=condition.reason(state))

@@ -4,6 +4,7 @@ import os
 
 import corral
 from corral.cli.local.doctor_devices import devices_finding, nodes_finding
+from corral.cli.local.doctor_hosts import hosts_findings
 from corral.client import Address, Client, NoServer, UntrustedServer, find_address
 from corral.core.model.errors import CorralError, Refused
 from corral.core.model.home import Home
@@ -21,6 +22,7 @@ def client_findings() -> list[CheckResult]:
         address = find_address()
         with Client() as client:
             server, nodes, devices = client.server(), client.nodes.list(), client.devices.list()
+            hosts = hosts_findings(client)
     except UntrustedServer as error:
         return [CheckResult("TLS", FAILURE, str(error))]
     except NoServer as error:
@@ -38,6 +40,7 @@ def client_findings() -> list[CheckResult]:
         CheckResult("token", OK, "accepted by the server"),
         nodes_finding(nodes),
         devices_finding(devices, ", mock devices (--mock)" if server.mock else " of the server", described=server.mock),
+        *hosts,
         *([] if server.obstacle is None else [CheckResult("disk", FAILURE, f"nothing starts now: {server.obstacle}")]),
     ]
 

@@ -37,8 +37,8 @@ def _advice(sick: Sequence[DeviceRow], unopened: Sequence[str], described: bool)
             "unreadable GPUs: `sudo dmesg | grep -i xid` may show why; reset them "
             "(sudo nvidia-smi --gpu-reset -i INDEX) or restart the machine"
         )
-    if any(row.state == "unhealthy" for row in sick):
-        parts.append("unhealthy GPUs: check the cooling or reset them, as the reason says")
+    if any(row.state == "quarantined" for row in sick):
+        parts.append("quarantined GPUs: check the cooling or reset them, as the reason says")
     return "; ".join([*parts, "nothing starts there until they recover, which is noticed automatically"])
 
 

@@ -1,6 +1,7 @@
 """`corral estimate`: the GPU memory that a language model needs, and the GPUs here that have it."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -48,7 +49,7 @@ def estimate(given: measuring.EstimateCommand) -> None:
         return
     lines = estimate_lines(result, load)
     if devices is not None:
-        lines += wrapped(_holding_line(of, load, devices), width())
+        lines += wrapped(holding_line(of, load, devices), width())
     if local is not None and local.shape.heads % given.tp:
         lines += wrapped(
             f"its {local.shape.heads} attention heads cannot be split over --tp {given.tp} evenly", width()
@@ -70,10 +71,16 @@ def estimate_lines(result: "Estimate", load: "InferenceSetup") -> list[str]:
     ]
 
 
-def _holding_line(
+def holding_line(
     of: "Callable[[InferenceSetup], Estimate]", load: "InferenceSetup", devices: Sequence[DeviceRow]
 ) -> str:
+    """Return which GPUs have enough memory, or what would do if they are too few."""
     able = _holding(devices, of(load), load)
+    if len(able) >= load.world_size and len({device.node for device in able}) > 1:
+        # Nodes number their GPUs from 0 each.
+        of_models = Counter(device.name for device in able)
+        counted = ", ".join(f"{count} {model}" for model, count in of_models.items())
+        return f"{len(able)} GPUs here have enough memory: {counted}"
     if len(able) >= load.world_size:
         models = ", ".join(dict.fromkeys(device.name for device in able))
         return f"GPUs here with enough memory: {', '.join(str(device.index) for device in able)} ({models})"

@@ -58,7 +58,8 @@ class Choice:
 def run_reserved(client: Client, words: Sequence[str], options: RequestOptions, *, dry_run: bool) -> NoReturn:
     """Become the command, on GPUs of this shell's reservation, once other commands there leave enough of them free.
 
-    Raises Conflict if the reservation has ended, Refused for options that it cannot serve.
+    Where its server fences jobs, the command cannot open GPUs outside of the reservation. Raises Conflict if the
+    reservation has ended, Refused for options that it cannot serve, and BackendFailed if the command cannot be fenced.
     """
     row = reservation(client, os.environ[RESERVATION])
     devices = client.devices.list()
@@ -71,7 +72,11 @@ def run_reserved(client: Client, words: Sequence[str], options: RequestOptions, 
         sys.exit(0)
     held = _wait_for(client, row, choice, devices)
     gpus = f"GPU {', '.join(_names(held, devices))}" if held else "no GPU"
-    say(f"runs in reservation {row.id} (until {_until(row)}) on {gpus}")
+    unfenced = client.jobs.fence(row.id)
+    say(
+        f"runs in reservation {row.id} (until {_until(row)}) on {gpus}, "
+        + ("and cannot open those of others" if unfenced is None else f"no fence: {unfenced}")
+    )
     _become(words, options, _variables(row, held, vendor))
 
 

@@ -36,6 +36,7 @@ def up(given: serving.UpCommand) -> None:
     for option, file in (
         ("--tls-cert", given.tls_cert),
         ("--tls-key", given.tls_key),
+        ("--tls-client-ca", given.tls_client_ca),
         ("--kubeconfig", given.kubeconfig),
     ):
         command += [] if file is None else [option, str(file.absolute())]
@@ -61,6 +62,7 @@ def up(given: serving.UpCommand) -> None:
         elif not devices:
             say(
                 f"it has found no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` shows why. "
+                f"GPUs of other hosts: {typed()} hosts add HOST --install. "
                 f"To try it with mock GPUs: {typed()} down; {typed()} up --detach --mock"
             )
 

@@ -43,5 +43,6 @@ def _told(topic: str, row: Mapping[str, Any]) -> str:
         words = [row.get("id"), row.get("severity"), row.get("sentence") or row.get("match")]
     else:
         job = f"job {row['job']}" if row.get("job") else None
-        words = [row.get("uuid") or row.get("node"), job, row.get("user"), row.get("reason")]
+        health = f"{row['health']}:" if row.get("health") else None
+        words = [row.get("uuid") or row.get("node"), job, row.get("user"), health, row.get("reason")]
     return " ".join(str(word) for word in words if word)

@@ -10,7 +10,7 @@ from corral.cli.tables.text_table import TextTable
 from corral.core.model.printable import printable
 from corral.core.model.units import format_memory
 from corral.formatting.device_names import device_called, several_nodes, short_model
-from corral.formatting.device_words import STATE_STYLES, holder_words
+from corral.formatting.device_words import STATE_STYLES, health_words, holder_words, part_words
 from corral.formatting.times import clock_time
 
 TYPE_CHECKING = False
@@ -33,16 +33,21 @@ def elsewhere(address: Address) -> str | None:
 
 def status_lines(server: ServerInfo, devices: Sequence[DeviceRow], *, bars: bool = False) -> list[str]:
     """The table of `status`: one line per GPU, like gpustat's or with bars, and the processes on it."""
-    driver = f"driver {server.driver_version}" if server.driver_version else f"source {server.source or 'unknown'}"
+    # The server's own machine may have no driver, and the GPUs be on joined hosts.
+    source = "" if server.source == "none" else f"source {server.source or 'unknown'}"
+    driver = f"driver {server.driver_version}" if server.driver_version else source
     kind = "mock devices" if server.mock else driver
     several = several_nodes(devices)
-    only = server.node or next((device.node for device in devices if device.node), "no node with a GPU")
+    only = next((device.node for device in devices if device.node), server.node or "no node with a GPU")
     here = f"{len({device.node for device in devices})} nodes" if several else only
     named = f"{printable(server.cluster)}: {here}" if server.cluster else here
-    lines = [painted(f"{named}  {_free_of(devices)}  {kind}", "bold")]
+    lines = [painted(f"{named}  {_free_of(devices)}  {kind}".rstrip(), "bold")]
     if server.obstacle is not None:
         obstacle = printable(f"nothing starts now: {server.obstacle}")
         lines += [painted(line, "red") for line in wrapped(obstacle, room() or len(obstacle))]
+    if server.power_budget_w is not None and server.power_counted_w is not None:
+        counted = f"{server.power_counted_w:.0f} of {server.power_budget_w} W"
+        lines.append(fitted(f"power budget: the limits of GPUs with jobs add up to {counted}"))
     if server.alerts:
         counts = ", ".join(f"{count} {severity}" for severity, count in server.alerts.items())
         style = "red" if "critical" in server.alerts else "yellow"
@@ -103,8 +108,8 @@ def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
 
 
 def ill(device: DeviceRow) -> bool:
-    """Whether a fault of the device itself keeps jobs from starting on it."""
-    return device.state in ("unreadable", "unhealthy")
+    """Whether a fault of the device itself keeps jobs from starting on it, or some of them."""
+    return device.state in ("unreadable", "unhealthy", "quarantined", "probation", "suspect")
 
 
 def state_in_words(device: DeviceRow) -> str:
@@ -139,10 +144,11 @@ def _holders(device: DeviceRow) -> str:
 def _notes(device: DeviceRow) -> list[str]:
     """The device's problem, and its users other than the jobs that have it."""
     state = _state_note(device)
-    notes = [] if state is None else [state]
+    notes = [note for note in (state, health_words(device)) if note]
     holders = [holder.job for holder in device.holders]
     if device.pod is not None:
         notes.append(f"{device.pod}" + (f" since {clock_time(device.since)}" if device.since else ""))
+    notes += map(part_words, device.parts)
     for process in device.processes:
         if process.job not in holders:
             since = f" since {clock_time(device.since)}" if device.since else ""

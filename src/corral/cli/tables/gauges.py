@@ -68,5 +68,5 @@ def bars_line(device: DeviceRow, who: str, layout: GaugeLayout, state_style: str
 
 
 def _power(device: DeviceRow) -> str:
-    limit = "" if device.power_limit_w is None else f"/{device.power_limit_w:.0f}"
-    return f"{known(device.power_w)}{limit}W"
+    limit_w = device.power_limit_w if device.job_power_limit_w is None else device.job_power_limit_w
+    return f"{known(device.power_w)}{'' if limit_w is None else f'/{limit_w:.0f}'}W"

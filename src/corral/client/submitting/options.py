@@ -34,13 +34,14 @@ class RequestOptions(TypedDict, total=False):
             parts. By default the site's setting, else "fill", and "evenly" with `resource`.
         gpu_cores: Percent of each shared GPU's compute: 50.
         mig: A MIG slice of this profile instead of a GPU: "1g.10gb"; `gpus` counts slices then.
-        share: Means of sharing the GPU: mps, mig, timeslice or exclusive.
+        share: Means of sharing the GPU: mps, mig, timeslice, hook or exclusive.
         prefer: Labels that the node should have if possible; nodes with more of them come first.
         disk: Disk of the node: 100G. Counted, not enforced.
         node: The node to run on, or several of which any will do: "gpu-01", "gpu-[01-03,07]", ["gpu-01",
             "gpu-02"].
         exclude: Nodes not to run on, written the same way.
         vendor: Only GPUs of this maker: "nvidia", "amd"; by default the site's `default_vendor`.
+        power_limit: Power limit of each GPU in watts while the job has it: 300. Whole GPUs only.
         image: Container image to run in, such as "repo/train:1". The container has the `env` and `workdir` that
             are given, and not those of this process.
         volume: Files that the container sees, "SRC:PATH" or "SRC:PATH:ro"; SRC is a directory of the host (if
@@ -55,6 +56,9 @@ class RequestOptions(TypedDict, total=False):
         pull: When its image is fetched: "missing", "always" or "never".
         max_running: How many jobs of an array or of `params` may run at once.
         zip: Pair the values of `params` instead, the first of all, the second of all, and so on.
+        upload: Directory to send to the node, in which the job runs. Give it where nodes do not have your
+            files.
+        upload_exclude: Patterns of files of `upload` to leave out, as in a .corralignore: ["*.pt", "data/"].
         name: The job's name.
         queue: Queue to wait in.  [default: default]
         project: Project that the usage counts for.  [default: default]
@@ -72,11 +76,23 @@ class RequestOptions(TypedDict, total=False):
         checkpoint_signal: Signal to send before the job is stopped, for another job or at its time limit:
             "USR1@60s", 60 s before and to all of its processes; "B:USR1@60s" to the main one alone,
             "S:USR1@60s" to all others.
+        on_fault: What to do when one of the job's GPUs falls sick: "requeue" stops it and starts it on others,
+            "checkpoint" sends its checkpoint signal first, "leave" lets it run. By default the queue's setting,
+            else "requeue" for a job with retries or checkpoints and "leave" for others.
+        checkpoint_every: Send the checkpoint signal also this often, to processes that catch it: "10m", or
+            seconds as a number.
+        checkpoint_dir: Directory of its checkpoints, where the next attempt finds the last, named as `output`
+            is; without it a job with a checkpoint signal has one in its scratch directory.
         speed: Relative speed on each GPU model, 0 if it cannot run there: v100=1,k80=0.2.
+        movable: Whether the job may be stopped and started elsewhere, so that another job finds room.
+        packable: Whether the job may share its GPU with your other jobs of the same program that say so, as
+            many as the site allows. It needs `gpu_mem`, or earlier runs whose memory was measured; else it has
+            a GPU alone.
         notify: Shell command to run once when the job has ended for good (of an array, when all its jobs have),
             as you. CORRAL_PHASE, CORRAL_EXIT_CODE, CORRAL_REASON and CORRAL_LOG tell it how.
         notify_on: Events to report in your channel: "started", "done", "failed", or a list of these.
         input: File to read standard input from, named the same way; without one it is empty.
+        download: With `upload`, the directory in it that comes back when the job has ended: "out".
         priority: Lower numbers run first; None is the site's default.
         retries: Number of retries after a failure.  [default: set by the site]
         env: Variables to set besides those of this process: {"SEED": 5}; None removes one.
@@ -117,6 +133,7 @@ class RequestOptions(TypedDict, total=False):
     node: str | Sequence[str] | None
     exclude: str | Sequence[str] | None
     vendor: str | None
+    power_limit: int | None
     image: str | None
     volume: str | Sequence[str] | None
     service_account: str | None
@@ -127,6 +144,8 @@ class RequestOptions(TypedDict, total=False):
     pull: str | None
     max_running: int | None
     zip: bool
+    upload: str | os.PathLike[str] | None
+    upload_exclude: str | Sequence[str] | None
     name: str | None
     queue: str | None
     project: str | None
@@ -138,10 +157,16 @@ class RequestOptions(TypedDict, total=False):
     open_mode: str | None
     workdir: str | os.PathLike[str] | None
     checkpoint_signal: str | None
+    on_fault: str | None
+    checkpoint_every: str | float | None
+    checkpoint_dir: str | os.PathLike[str] | None
     speed: str | Mapping[str, float] | None
+    movable: bool
+    packable: bool
     notify: str | None
     notify_on: str | Sequence[str] | None
     input: str | os.PathLike[str] | None
+    download: str | None
     priority: int | None
     retries: int | None
     env: Mapping[str, str | float | None]

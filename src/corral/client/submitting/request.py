@@ -9,11 +9,12 @@ from typing import Any
 from corral.client.plain_fields import at_least, plain_fields
 from corral.client.submitting.arguments import Word
 from corral.client.submitting.begin import parse_begin
-from corral.client.submitting.calling_process import directory, environment, soft_limits, umask
+from corral.client.submitting.calling_process import environment, soft_limits, umask
 from corral.client.submitting.containers import container
 from corral.client.submitting.git_commit import git_commit
 from corral.client.submitting.option_values import Given, checked_options, command_words
 from corral.client.submitting.options import RequestOptions
+from corral.client.submitting.uploading import upload_of
 from corral.client.submitting.where import (
     parse_cuda,
     parse_labels,
@@ -64,7 +65,7 @@ def submission(
     signal_name, signal_grace_s = parse_checkpoint_signal(
         given.get("checkpoint_signal"), field=spell("checkpoint_signal")
     )
-    workdir = directory(given.get("workdir"), spell("workdir"))
+    upload, workdir = upload_of(given, spell)
     at = git_commit(workdir) if kind is JobKind.RUN else None
     own: dict[str, Any] = {
         "kind": kind,
@@ -74,7 +75,8 @@ def submission(
         "env": (env := environment(given.get("env", {}), spell("env"))),
         "inherited_env": tuple(sorted(name for name in env if name not in given.get("env", {}))),
         "workdir": workdir,
-        "inherited_workdir": given.get("workdir") is None,
+        "inherited_workdir": given.get("workdir") is None and upload is None,
+        "upload": upload,
         "container": container(given, spell),
         "umask": umask(),
         "rlimits": soft_limits(),

@@ -26,6 +26,13 @@ def may_change(caller: Caller, job: Job) -> None:
         )
 
 
+def may_release(caller: Caller, job: Job) -> None:
+    """Raise Forbidden if the server holds the job and the caller is no administrator."""
+    if job.held_because is not None and not caller.admin:
+        explain_scope(caller)
+        raise Forbidden(f"job {job.id} is held because {job.held_because}; only an administrator may release it")
+
+
 def may_give_time(caller: Caller, job: Job, time_limit_s: float, most_s: float | None) -> None:
     """Raise Forbidden if the job's own user asks for a longer time limit than they may give it.
 

@@ -18,9 +18,11 @@ from corral.core.control.nodes.node_events import LostServices, NodeEvents
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.nodes.node_workers import TaskQueue
 from corral.core.control.nodes.slice_changes import SliceChanges
+from corral.core.control.nodes.user_accounts import UserAccounts
 from corral.core.control.querying.allocation_map import AllocationMap
 from corral.core.control.querying.explanations import Explanations
 from corral.core.control.querying.job_details import JobDetails, LogPath
+from corral.core.control.querying.left_files import FilesLeft
 from corral.core.control.querying.member_logs import MemberLogs
 from corral.core.control.querying.outlooks import Outlooks
 from corral.core.control.querying.predictions import Predictions
@@ -30,17 +32,20 @@ from corral.core.control.running.adopted_processes import Adoption
 from corral.core.control.running.executions import Executions
 from corral.core.control.running.interaction import Interaction
 from corral.core.control.running.pod_jobs import LedgerPodJobs
+from corral.core.control.running.reserved_commands import ReservedCommands
 from corral.core.control.service import Service
 from corral.core.control.submitting.candidate_nodes import CandidateNodes, EligibleNodes
 from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.submitting.file_findings import FileFindingsCache
 from corral.core.control.submitting.node_files import NodeFiles
 from corral.core.control.submitting.preflight import SubmissionPreflight
+from corral.core.control.submitting.uploads import UserUploads
 from corral.core.control.telling.attempt_notes import begins
 from corral.core.control.telling.job_notes import JobNotes
 from corral.core.control.telling.stop_notes import StopNotes
 from corral.core.control.watching.failure_notes import FailureNotes
 from corral.core.control.watching.memory_guard import Stopper
+from corral.core.lifecycle.device_faults import stays_on
 from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.answers.site import ServerInfo
 from corral.core.model.jobs.job import Job, ProcessIdentity
@@ -50,6 +55,7 @@ from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
 from corral.core.ports.monitoring import JobMonitoring, PredictUse, UseOfAlike, UseOfJob
 from corral.core.ports.telemetry import NodeTelemetry
+from corral.core.ports.uploads import Uploads
 from corral.core.scheduling.forecast import expected_starts
 from corral.core.scheduling.policy import POLICIES, Policy
 
@@ -69,6 +75,7 @@ class ControlCore:
         recovery: reconciles nodes with the ledger.
         listener: receives events on nodes from the hub.
         notes: writes lines into the logs of jobs.
+        nodes: the agents of the nodes.
         stopper: ends jobs that broke a rule.
         service: the use cases.
         pod_jobs: pods that others created as jobs, for the engine that binds them.
@@ -87,12 +94,18 @@ class ControlCore:
         policies: Mapping[str, Policy] = POLICIES,
         server: ProcessIdentity | None = None,
         log_path: LogPath = lambda node, job_id, rank: None,
+        via: Callable[[str], str | None] = lambda node: None,
         monitoring: JobMonitoring = lambda job, allocation, devices: None,
         job_use: UseOfJob = lambda job_id: None,
         predict_use: PredictUse = lambda spec: UseOfAlike(),
+        uploads: Uploads | None = None,
     ) -> None:
-        """`server` is this server's own process, if processes can be adopted. `log_path` returns the path of a log."""
-        self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
+        """`server` is this server's own process, if processes can be adopted. `log_path` returns the path of a log.
+
+        `via` tells how a node is reached, None for this machine. `uploads` are the directories that users send for
+        their jobs; None if the nodes get none.
+        """
+        self._ledger, self.nodes, self._telemetry, self._clock, self._via = ledger, nodes, telemetry, clock, via
         self._planners = planners = Planners(ledger, policies)
         self._outlooks = Outlooks(ledger, clock, planners.alike)
         self._predictions = Predictions(predict_use, planners.alike)
@@ -108,6 +121,7 @@ class ControlCore:
             backoff,
             kill_grace_s=settings.kill_grace_s,
             tell=stop_notes.tell,
+            uploads=uploads,
         )
         self.controller = Controller(
             ledger,
@@ -118,6 +132,7 @@ class ControlCore:
             launch=dispatcher.launch,
             stop=dispatcher.stop,
         )
+        self.accounts = UserAccounts(ledger, nodes, clock)
         self.recovery = Recovery(ledger, nodes, dispatcher, telemetry)
         self.notes = JobNotes(dispatcher.attempts, nodes)
         self.stopper = Stopper(ledger, clock, dispatcher.stop)
@@ -127,7 +142,7 @@ class ControlCore:
         self._failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
         queries = self._make_queries(planners, rules, about)
         details = self._make_details(queries, log_path, monitoring, job_use)
-        self.service = self._make_service(queries, details, settings, rules, server)
+        self.service = self._make_service(queries, details, settings, rules, server=server, uploads=uploads)
         self.pod_jobs = LedgerPodJobs(ledger, self.service, clock, dispatcher.stop)
 
     def _make_queries(self, planners: Planners, rules: RequestRules, about: Callable[[], ServerInfo]) -> Queries:
@@ -141,9 +156,12 @@ class ControlCore:
             predictions=self._predictions,
             planner=planners.alike,
             about=about,
-            trouble=self.dispatcher.trouble,
+            trouble=self._trouble,
             failed_as=self._failures.word,
         )
+
+    def _trouble(self, allocation_id: str) -> str | None:
+        return self.dispatcher.trouble(allocation_id) or stays_on(self._ledger.view(), allocation_id)
 
     def _make_explanations(self, queries: Queries) -> Explanations:
         return Explanations(
@@ -155,7 +173,7 @@ class ControlCore:
             predictions=self._predictions,
             log_ends=self._failures,
             planner=self._planners.alike,
-            trouble=self.dispatcher.trouble,
+            trouble=self._trouble,
             may_still_run=self.recovery.left_behind.warning,
         )
 
@@ -180,9 +198,11 @@ class ControlCore:
         details: JobDetails,
         settings: Settings,
         rules: RequestRules,
+        *,
         server: ProcessIdentity | None,
+        uploads: Uploads | None,
     ) -> Service:
-        ledger, nodes, clock, dispatcher = self._ledger, self._nodes, self._clock, self.dispatcher
+        ledger, nodes, clock, dispatcher = self._ledger, self.nodes, self._clock, self.dispatcher
         ledger.subscribe(self._failures.on_change)
         ledger.subscribe(KeptScratch(ledger, nodes, later=self._noting.put).on_change)
         eligible = EligibleNodes()
@@ -197,10 +217,11 @@ class ControlCore:
             explanations=self._make_explanations(queries),
             holdings=AllocationMap(ledger, nodes, dispatcher.attempts),
             slicing=SliceChanges(ledger, nodes, queries),
-            node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),
+            node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts, self._via),
             device_cordons=DeviceCordons(ledger, clock, queries),
             adopting=Adoption(ledger, nodes, self._telemetry, clock, server=server, watch=dispatcher.launch),
             interaction=interaction,
+            reserved=ReservedCommands(ledger, queries, nodes, server),
             executions=Executions(ledger, queries, dispatcher.attempts, clock, interaction.agent_of),
             queues=QueueListing(ledger, clock, self._outlooks),
             updating=JobUpdates(
@@ -215,9 +236,12 @@ class ControlCore:
                 NodeFiles(nodes),
                 CandidateNodes(ledger, nodes, rules, eligible),
                 clock,
+                know=self.accounts.know,
                 on_hosts=rules.containers is None or not rules.containers.every_job,
             ),
             changes=JobChanges(ledger, clock, dispatcher.stop),
+            uploads=UserUploads(uploads),
+            files_left=FilesLeft(queries.find, self._logs.agent_of),
         )
 
     def start(self) -> None:
@@ -233,7 +257,7 @@ class ControlCore:
         self.controller.close()
         self.dispatcher.close()
         self._noting.stop(leaving=True)
-        self._nodes.close()
+        self.nodes.close()
         self._noting.join(CLOSE_S)
 
 

@@ -17,12 +17,14 @@ from corral.core.control.nodes.slice_changes import SliceChanges
 from corral.core.control.querying.allocation_map import AllocationMap
 from corral.core.control.querying.explanations import Explanations
 from corral.core.control.querying.job_details import JobDetails
+from corral.core.control.querying.left_files import FilesLeft
 from corral.core.control.querying.member_logs import MemberLog, MemberLogs
 from corral.core.control.querying.queries import Queries
 from corral.core.control.querying.queue_rows import QueueListing
-from corral.core.control.running.adopted_processes import Adoption, find_process, no_process
+from corral.core.control.running.adopted_processes import Adoption, find_process, is_of, no_process
 from corral.core.control.running.executions import Executions
 from corral.core.control.running.interaction import Interaction
+from corral.core.control.running.reserved_commands import ReservedCommands
 from corral.core.control.submitting import new_jobs
 from corral.core.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
 from corral.core.control.submitting.file_findings import FileFindings, FileFindingsCache
@@ -32,6 +34,7 @@ from corral.core.control.submitting.priorities import settle_priority
 from corral.core.control.submitting.site_rules import LeastUse, obey, refuse_overflow
 from corral.core.control.submitting.submission_checks import check, node_notes
 from corral.core.control.submitting.sweeps import check_text, first_of
+from corral.core.control.submitting.uploads import UserUploads
 from corral.core.model.answers.dry_run import DryRun
 from corral.core.model.answers.site import ResourceNameRow
 from corral.core.model.devices.device import Node
@@ -62,7 +65,8 @@ class Service:
     has everything about a job, and `explanations` says why it waits or failed. `changes` cancels, holds and requeues
     jobs, and `updating` changes their values. `slicing` changes MIG slices, and `adopting` adopts processes.
     `node_cordons` and `device_cordons` keep jobs from starting. `interaction` passes signals and input to jobs, and
-    `executions` runs commands inside them.
+    `executions` runs commands inside them, and `reserved` fences those in reservations.
+    `uploads` keeps directories for jobs, and `files_left` has what jobs leave.
     """
 
     def __init__(
@@ -84,10 +88,13 @@ class Service:
         device_cordons: DeviceCordons,
         interaction: Interaction,
         executions: Executions,
+        reserved: ReservedCommands,
         asking: RequestRules,
         inspection: SubmissionPreflight,
         file_findings: FileFindingsCache,
         changes: JobChanges,
+        uploads: UserUploads,
+        files_left: FilesLeft,
     ) -> None:
         self.queries = queries
         self.details = details
@@ -102,6 +109,9 @@ class Service:
         self.changes = changes
         self.interaction = interaction
         self.executions = executions
+        self.uploads = uploads
+        self.files_left = files_left
+        self.reserved = reserved
         self._ledger = ledger
         self._nodes = nodes
         self._logs = logs
@@ -152,15 +162,20 @@ class Service:
 
         No check is made whether a node could ever serve them: a pod waits for nodes that may still join.
         """
-        view, now = self._ledger.view(), self._clock.now()
+        now = self._clock.now()
+        spec = replace(self.spec_for_pods(submission, caller), pods=pods)
+        (job_id,) = self._ledger.next_ids(1)
+        jobs = new_jobs.jobs_of(submission, spec, (job_id,), now)
+        return self._admitted(jobs, caller.user, now, job_id)
+
+    def spec_for_pods(self, submission: Submission, caller: Caller) -> JobSpec:
+        """Return the specification of the job that would stand for pods of others. Raises Refused, Forbidden."""
+        view = self._ledger.view()
         submission, of_priority = settle_priority(view.limits, submission, caller)
         submission, notes = replace(self._asking, containers=None).settle(submission, caller.user, view.nodes.values())
         check(submission)
         obey(view, submission, caller.user, self._least_of)
-        spec = new_jobs.spec_of(submission, caller, view.limits, None)
-        (job_id,) = self._ledger.next_ids(1)
-        jobs = new_jobs.jobs_of(submission, replace(spec, pods=pods, notes=notes + of_priority), (job_id,), now)
-        return self._admitted(jobs, caller.user, now, job_id)
+        return replace(new_jobs.spec_of(submission, caller, view.limits, None), notes=notes + of_priority)
 
     def _admitted(self, jobs: Sequence[Job], user: str, now: float, answer: T) -> "Future[T]":
         """Commit new jobs by the newest view. The future has the answer, once they are on disk."""
@@ -180,6 +195,7 @@ class Service:
         )
         submission = with_profile_named(submission, view.nodes.values())
         check(submission)
+        submission = self.uploads.settle(submission, caller)
         obey(view, submission, caller.user, self._least_of)
         refuse_too_much_kept(view, submission, caller.user)
         self._check_possible(view, submission, caller.user)
@@ -230,7 +246,7 @@ class Service:
             raise Refused(no_process(self._nodes, submission.owner_pid), field="owner_pid")
         # Several nodes may have a process with this pid. One of the caller is preferred, then one on the named node.
         node = submission.request.node
-        meant = max(found, key=lambda process: (process.uid == caller.uid, process.identity.node == node))
+        meant = max(found, key=lambda process: (is_of(process, caller), process.identity.node == node))
         return meant.identity
 
     def logs(self, job_id: str, caller: Caller) -> tuple[MemberLog, ...]:

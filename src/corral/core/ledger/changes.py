@@ -96,11 +96,12 @@ class Changes:
                     # job had then.
                     for row in self._made_of.pop(job_id, ()):
                         row["queue"] = stored_text(before["queue"])
-            case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from):
+            case AllocationEnded(allocation_id=allocation_id):
+                end = {"ended_at": fact.at, "lost_from": fact.lost_from, "unbilled_from": fact.unbilled_from}
                 if allocation_id in self._active:
-                    self._active.pop(allocation_id).update(ended_at=at, lost_from=lost_from)
+                    self._active.pop(allocation_id).update(end)
                 else:
-                    self.ended.append({"of_id": allocation_id, "ended_at": at, "lost_from": lost_from})
+                    self.ended.append({"of_id": allocation_id, **end})
 
 
 def write_changes(
@@ -221,7 +222,9 @@ _KEEP_ENVIRONMENT = RowStatement(upsert(tables.environments).on_conflict_do_noth
 _ADD_ENTRY = RowStatement(insert(tables.journal))
 _ADD_ALLOCATION = RowStatement(insert(tables.allocations))
 _of_active = tables.allocations.c.id == bindparam("of_id"), tables.allocations.c.ended_at.is_(None)
-_END_ALLOCATION = RowStatement(update(tables.allocations).where(*_of_active), ("ended_at", "lost_from"))
+_END_ALLOCATION = RowStatement(
+    update(tables.allocations).where(*_of_active), ("ended_at", "lost_from", "unbilled_from")
+)
 _set_latest = upsert(tables.latest_facts)
 _SET_LATEST = RowStatement(
     _set_latest.on_conflict_do_update(index_elements=["subject"], set_={"entry": _set_latest.excluded.entry})

@@ -31,9 +31,13 @@ class IdCounter:
             self._next += count
             return taken
 
-    def skip(self, number: int) -> bool:
-        """Give no number up to `number` from now on. Return whether that changes anything."""
+    def skip(self, number: int, most: int | None = None) -> bool:
+        """Give no number up to `number` from now on, unless that skips more than `most`. Return whether that changes
+        anything.
+        """
         with self._lock:
+            if most is not None and number - self._next >= most:
+                return False
             before, self._next = self._next, max(self._next, number + 1)
             return self._next > before
 

@@ -203,6 +203,7 @@ class Reader:
                 allocations.c.job_id,
                 allocations.c.created_at,
                 allocations.c.ended_at,
+                allocations.c.unbilled_from,
                 allocations.c.placement,
                 jobs.c.user,
                 jobs.c.name,

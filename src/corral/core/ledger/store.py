@@ -127,12 +127,13 @@ class SqlLedger:
             taken = self._ids.take(count)
         return tuple(map(str, taken))
 
-    def skip_ids(self, number: int) -> bool:
-        """Give no id up to this number from now on. Return whether that changes anything.
+    def skip_ids(self, number: int, most: int | None = None) -> bool:
+        """Give no id up to this number from now on, unless that skips more than `most`. Return whether that changes
+        anything.
 
         A server that is killed before its next commit forgets this, and needs the call again.
         """
-        return self._ids.skip(number)
+        return self._ids.skip(number, most)
 
     @property
     def last_fact_at(self) -> float:
@@ -169,10 +170,16 @@ class SqlLedger:
         return self._held.allocated(since, until)
 
     def held(
-        self, since: float, until: float, *, job_id: str | None = None, limit: int | None = None
+        self,
+        since: float,
+        until: float,
+        *,
+        job_id: str | None = None,
+        limit: int | None = None,
+        unbilled: bool = False,
     ) -> Iterator[HeldAllocation]:
-        """The allocations that `allocated` sums."""
-        return self._held.held(since, until, job_id, limit)
+        """The allocations that `allocated` sums; with `unbilled` also the time that counts for nobody."""
+        return self._held.held(since, until, job_id, limit, unbilled=unbilled)
 
     def ended_jobs(self, since: float, until: float, by: KpiBy | None = None) -> Mapping[str | None, EndedJobSums]:
         """Sums over the jobs that ended between two moments (Unix seconds)."""

@@ -18,7 +18,8 @@ from corral.core.model.fact import Fact, JobRequeued, JobSubmitted, ServerPart, 
 from corral.core.model.jobs.job import ONE_DEVICE, Job, JobSpec
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, GpuInfo, Grant, Member, Placement
-from corral.core.model.runs.prediction import AMOUNTS, JobGroup, groups_by
+from corral.core.model.runs.packing import PackedAttempt
+from corral.core.model.runs.prediction import AMOUNTS, JobGroup, groups_by, program_among
 from corral.core.model.runs.run_history import AllocatedTime, HeldAllocation, PastRun
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.ports.ledger import JournalEntry
@@ -177,6 +178,7 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, j
         "mig_profile": stored_text(None if spec is None else spec.request.mig_profile),
         "gpu_milli": _used_milli(allocation, sliced=spec is not None and spec.request.mig_profile is not None),
         "lost_from": None,
+        "unbilled_from": None,
     }
 
 
@@ -253,8 +255,8 @@ def allocated_time_of(row: Stored) -> AllocatedTime:
         raise damaged(f"allocations of {row['user']}", error) from error
 
 
-def held_allocation_of(row: Any, *, failed: bool) -> HeldAllocation:
-    """An allocation joined to its job; `failed` says that all of its time is lost. Raises LedgerFailed."""
+def held_allocation_of(row: Any, *, failed_from: float | None) -> HeldAllocation:
+    """An allocation joined to its job; from `failed_from` on its time was in vain. Raises LedgerFailed."""
     try:
         members = _members_of(row.placement)
     except (ValueError, TypeError, KeyError) as error:
@@ -267,10 +269,10 @@ def held_allocation_of(row: Any, *, failed: bool) -> HeldAllocation:
         row.project or JobSpec(user="").project,
         row.queue or JobSpec(user="").queue,
         row.created_at,
-        row.ended_at,
+        None if row.ended_at is None else min(row.ended_at, row.counts_until),
         members,
         bool(row.reserved),
-        row.created_at if failed else row.lost_from,
+        row.lost_from if failed_from is None else max(failed_from, row.created_at),
         _names_of(row.models),
     )
 
@@ -304,16 +306,19 @@ def past_run_of(row: Stored) -> PastRun:
         ran_from, ran_until = row["ran_from"], row["ran_until"]
         succeeded = row["phase"] == Phase.SUCCEEDED.value and ran_from is not None and ran_until is not None
         last = succeeded and row["created_at"] <= ran_from <= row["ended_at"]
+        groups = _groups_of(row["name"], spec)
+        program = program_among(groups) if spec.get("packable") and len(grants) == 1 else None
         return PastRun(
             user=row["user"],
             project=spec.get("project", "default"),
             queue=spec.get("queue", "default"),
-            groups=_groups_of(row["name"], spec) if last else (),
+            groups=groups if last else (),
             gpus=milli / MILLI_PER_DEVICE,
             created_at=row["created_at"],
-            ended_at=row["ended_at"],
+            ended_at=row["ended_at"] if row["unbilled_from"] is None else min(row["ended_at"], row["unbilled_from"]),
             ran_s=max(0.0, ran_until - ran_from) if last else None,
             job_id=row["job_id"],
+            packed=None if program is None else PackedAttempt(program, grants[0]["uuid"]),
         )
     except (KeyError, ValueError, TypeError) as error:
         raise damaged(f"a past run of job {row['job_id']}", error) from error

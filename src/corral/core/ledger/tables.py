@@ -20,7 +20,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-REVISION = "0011"
+REVISION = "0012"
 """The newest migration. A ledger with any other value must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()
@@ -83,6 +83,9 @@ allocations = Table(
     Column("mig_profile", Text),
     Column("gpu_milli", BigInteger, comment="of all its devices together"),
     Column("lost_from", Float, comment="what was done from then on is lost, as the job made room; null: nothing is"),
+    Column(
+        "unbilled_from", Float, comment="the time from then on is nobody's use, as a device fell sick; null: all is"
+    ),
     Index("allocations_by_job", "job_id"),
     Index("allocations_by_end", "ended_at"),
 )

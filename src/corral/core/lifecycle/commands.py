@@ -1,11 +1,11 @@
 """The steps that users take with a job: cancel it, hold it, release it, run it again."""
 
-from dataclasses import replace
-
+from corral.core.lifecycle.device_faults import keep_off
 from corral.core.lifecycle.following import followers
 from corral.core.lifecycle.input import spent
-from corral.core.lifecycle.phase_changes import change, give_back
+from corral.core.lifecycle.phase_changes import change, give_back, requeued
 from corral.core.lifecycle.stopping import stop
+from corral.core.lifecycle.user_faults import trusted_again
 from corral.core.model.errors import Conflict
 from corral.core.model.fact import Fact, JobChanged, JobRequeued
 from corral.core.model.jobs.job import Job, JobKind
@@ -38,8 +38,7 @@ def requeue(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     if job.phase in (Phase.STARTING, Phase.RUNNING):
         return stop(job, Phase.PENDING, f"requeued by {by}", by=by, at=at)
     if job.phase in (Phase.FAILED, Phase.LOST):
-        again = replace(job, phase=Phase.PENDING, allocation_id=None, reason=None, eligible_at=None, launch_failures=0)
-        return [JobRequeued(again, at=at, by=by)]
+        return [JobRequeued(requeued(job), at=at, by=by)]
     hint = f"; `corral show {job.id}` has its command, to submit it anew" if job.phase.terminal else ""
     raise Conflict(f"job {job.id} is {job.phase}; only a job that runs, failed or was lost can be requeued{hint}")
 
@@ -56,13 +55,17 @@ def hold(job: Job, held: bool, *, by: str, at: float) -> list[Fact]:
     if job.phase is not Phase.PENDING:
         verb = "held" if held else "released"
         raise Conflict(f"job {job.id} is {job.phase}; only a job that waits can be {verb}")
-    return [] if job.held is held else [JobChanged(job.id, {"held": held}, at=at, by=by)]
+    if job.held is held:
+        return []
+    changes = JobPatch(held=held) if job.held_because is None else JobPatch(held=held, held_because=None)
+    return [JobChanged(job.id, changes, at=at, by=by)]
 
 
 def release(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     """Lift the hold of a waiting job, or end a reservation: RUNNING -> SUCCEEDED at once. Raises Conflict otherwise.
 
-    Corral runs nothing in a reservation, so its devices are free at once.
+    Corral runs nothing in a reservation, so its devices are free at once. A waiting job that is not held keeps off no
+    device any more.
     """
     if job.spec.kind is JobKind.RESERVE and job.phase is Phase.RUNNING:
         first = change(job, JobPatch(phase=Phase.SUCCEEDED, ended_at=at, reason=f"released by {by}"), by=by, at=at)
@@ -71,4 +74,7 @@ def release(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
             *give_back(view, job, by=by, at=at),
             *followers(view, job, Phase.SUCCEEDED, by=by, at=at),
         ]
-    return hold(job, False, by=by, at=at)
+    if job.phase is Phase.PENDING and not job.held and job.spec.request.avoided:
+        return [keep_off(job, (), by=by, at=at)]
+    trusted = trusted_again(view, job, by=by, at=at) if job.held_because is not None else []
+    return [*hold(job, False, by=by, at=at), *trusted]

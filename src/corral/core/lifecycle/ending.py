@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from corral.core.lifecycle.following import followers
 from corral.core.lifecycle.input import spent
-from corral.core.lifecycle.phase_changes import back_to_queue, change, closed_eviction, give_back, measured
+from corral.core.lifecycle.phase_changes import back_to_queue, change, closed_eviction, give_back, measured, moves_off
 from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.fact import Fact, JobChanged
 from corral.core.model.jobs.job import Job
@@ -31,7 +31,7 @@ def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, bac
     if phase is Phase.PENDING:
         since = job.started_at if started_at is None else started_at
         ran_s = 0.0 if since is None else max(0.0, ended_at - since)
-        room = closed_eviction(job, ran_s, ended_at)
+        room = closed_eviction(view, job, ran_s, ended_at)
         return [back_to_queue(job, {**room, "attempts": attempts}, by=by, at=at), *freed]
     outcome = JobPatch(
         exit_code=report.exit_code, signal=report.signal, reason=reason, ended_at=ended_at, attempts=attempts
@@ -40,7 +40,7 @@ def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, bac
         outcome["started_at"] = started_at
     first = change(job, {**outcome, "phase": phase}, by=by, at=at)
     final = spent(job) is not None or report.exit_code == INTERRUPTED or report.again is Again.NEVER
-    if phase in (Phase.FAILED, Phase.LOST) and attempts <= job.spec.retries and not final:
+    if phase in (Phase.FAILED, Phase.LOST) and attempts - job.site_faults <= job.spec.retries and not final:
         again = replace(job, phase=phase)
         return [first, back_to_queue(again, {"eligible_at": at + backoff.after(attempts)}, by=by, at=at), *freed]
     return [first, *freed, *followers(view, job, phase, by=by, at=at)]
@@ -61,6 +61,8 @@ def _ending(job: Job, report: LaunchReport) -> tuple[Phase, str | None]:
     if report.phase in (LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST):
         if job.phase is Phase.STOPPING and job.stop_reason in (Phase.CANCELLED, Phase.FAILED, Phase.TIMED_OUT):
             return job.stop_reason, job.reason
+        if job.phase is Phase.STOPPING and moves_off(job) and spent(job) is None:
+            return Phase.PENDING, job.reason
         return Phase.LOST, report.reason or "its supervisor died and left no record of how the job ended"
     ending = report.ending or Phase.FAILED
     if job.phase is Phase.STOPPING and ending is not Phase.TIMED_OUT:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued, ServerPart
 from corral.core.model.jobs.job_patch import JobPatch
 from corral.core.model.jobs.phase import TERMINAL_PHASES, Phase
-from corral.core.model.placing.eviction import Eviction
+from corral.core.model.placing.eviction import Eviction, EvictionRule
 from corral.core.model.runs.attempt import AttemptEnd, RecordedAttempt
 from corral.core.model.runs.exit_code import exit_code_in_words, signal_name
 
@@ -84,7 +84,9 @@ def _ended(attempt: RecordedAttempt, phase: Phase, changes: JobPatch, at: float)
 def _sent_back(attempt: RecordedAttempt, stop: JobPatch, changes: JobPatch, at: float) -> RecordedAttempt:
     """Return the attempt after its job's return to the queue, with the reason of the stop, if there was one."""
     eviction, reason = stop.get("eviction"), stop.get("reason")
-    if eviction is not None:
+    if eviction is not None and eviction.rule is EvictionRule.FAULT:
+        how, said = AttemptEnd.FAULT, f"stopped: {eviction.reason}"
+    elif eviction is not None:
         how, said = AttemptEnd.PREEMPTED, _for_whom(eviction)
     elif stop.get("stop_reason") is Phase.PENDING:
         how, said = AttemptEnd.REQUEUED, reason or "requeued"

@@ -141,6 +141,6 @@ def _stopped_before_it_ran(view: View, job: Job, *, by: str, at: float) -> list[
     ending = job.stop_reason or Phase.CANCELLED
     freed = give_back(view, job, by=by, at=at)
     if ending is Phase.PENDING:
-        return [back_to_queue(job, closed_eviction(job, 0.0, at), by=by, at=at), *freed]
+        return [back_to_queue(job, closed_eviction(view, job, 0.0, at), by=by, at=at), *freed]
     first = change(job, JobPatch(phase=ending, ended_at=at, reason=job.reason), by=by, at=at)
     return [first, *freed, *followers(view, job, ending, by=by, at=at)]

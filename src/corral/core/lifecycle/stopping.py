@@ -54,9 +54,11 @@ def stop(
     return [change(job, {**changes, "phase": Phase.STOPPING}, by=by, at=at)]
 
 
-def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
+def evict(job: Job, eviction: Evict, *, by: str, at: float, signalled: bool = True) -> list[Fact]:
     """Evict a live job: live -> STOPPING, on its way back to the queue. Return no facts if the job is no longer
     live.
+
+    If it is not to be `signalled`, it is stopped at once, even if it has a checkpoint signal.
     """
     if not may_stop(job):
         return []
@@ -67,7 +69,7 @@ def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
         at,
         job.allocation_id or "",
         lender=eviction.lender,
-        saves=notice_s(job) > 0,
+        saves=signalled and notice_s(job) > 0,
     )
     return [
         change(

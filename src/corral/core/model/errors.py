@@ -51,6 +51,12 @@ class NodeUnreachable(BackendFailed):
     """A node's agent did not answer in time. The requested action may have been done, or may still be done."""
 
 
+class NodeRefused(NodeUnreachable):
+    """The server does not take a node's word: its agent is of another version, serves another server, or makes no
+    sense. Nothing starts there, and the message says why.
+    """
+
+
 class LedgerFailed(CorralError):
     """The ledger cannot be read or written: locked, corrupt, full disk, or made by a newer version."""
 

@@ -7,17 +7,21 @@ stores its fields (`corral.wire` encodes them). `apply` changes a view. `about` 
 must write beside the entry.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from corral.core.model.devices.device import DeviceCondition, Node, NodeCordon, Silence
+from corral.core.model.devices.health import DeviceHealth
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.job_patch import JobPatch, patched
 from corral.core.model.jobs.job_update import SpecPatch, may_start_later, with_changes
+from corral.core.model.jobs.site_faults import UserFaults
 from corral.core.model.placing.allocation import Allocation, Promise
 from corral.core.model.queues.queue import Limits, Pool, Project, Queue
 from corral.core.model.runs.attempt import MemberEnd
+from corral.core.model.runs.prediction import PastOfUsers
 
 if TYPE_CHECKING:
     from corral.core.model.view import ViewDraft
@@ -34,6 +38,7 @@ class ServerPart(StrEnum):
     IDLE_RECLAIM = "corral:idle-reclaim"
     HUB = "corral:hub"
     NODE_DRAIN = "corral:node-drain"
+    HEALTH_WATCH = "corral:health-watch"
     ABSENT_CLIENTS = "corral:absent-clients"
     NOTIFICATIONS = "corral:notifications"
     ALERTS = "corral:alerts"
@@ -217,14 +222,19 @@ class AllocationEnded(Fact):
     """The devices of an allocation became free.
 
     Attributes:
-        lost_from: work from this time on is lost, because the job made room; None: nothing is lost.
+        lost_from: work from this time on is lost, because the job made room or moved off; None: nothing is
+            lost.
+        saved_at: when its last whole checkpoint was named, None if none is known.
         members: how each member of a gang ended, by rank; () for a job without a gang, or if it was not recorded.
+        unbilled_from: the time from this on counts as nobody's use, because a device fell sick; None: all counts.
     """
 
     allocation_id: str
     job_id: str
     lost_from: float | None = None
     members: tuple[MemberEnd, ...] = ()
+    saved_at: float | None = None
+    unbilled_from: float | None = None
 
     @property
     def about(self) -> str:
@@ -233,7 +243,7 @@ class AllocationEnded(Fact):
 
     def apply(self, draft: "ViewDraft") -> None:
         """Mark the devices as free."""
-        draft.free(self.allocation_id, self.at)
+        draft.free(self.allocation_id, self.at, self.unbilled_from)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +277,67 @@ class DeviceUncordoned(Fact):
     def apply(self, draft: "ViewDraft") -> None:
         """Lift the device's cordon in the view."""
         draft.cordon_device(self.uuid, None)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHealthChanged(Fact):
+    """The health of a device changed, by its signs, a test of it, or an administrator.
+
+    Attributes:
+        uuid: the device.
+        health: its health from now on.
+        evidence: the signs behind the change, each in a sentence, the oldest first.
+    """
+
+    uuid: str
+    health: DeviceHealth
+    evidence: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """The health of the device, which this fact settles."""
+        return f"health of device {self.uuid}"
+
+    @property
+    def closes(self) -> bool:
+        """Whether the device is healthy, and its earlier faults are forgotten."""
+        return self.health.is_forgotten
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """Set the device's health in the view."""
+        draft.set_health(self.uuid, self.health)
+
+
+@dataclass(frozen=True, slots=True)
+class UserFaultsCounted(Fact):
+    """A device fell sick during a job of a user, or an administrator trusts the user again.
+
+    Attributes:
+        user: whose job it was.
+        incidents: the node and the time of each fault that counts, the oldest first; () is none any more.
+        last: the last fault, a sentence without its full stop.
+    """
+
+    user: str
+    incidents: tuple[tuple[str, float], ...]
+    last: str
+
+    @property
+    def subject(self) -> str:
+        """The faults of the user, which this fact settles."""
+        return f"faults of user {self.user}"
+
+    @property
+    def closes(self) -> bool:
+        """Whether no fault counts any more."""
+        return not self.incidents
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """Set the faults of the user in the view."""
+        if self.incidents:
+            draft.put("faults", self.user, UserFaults(self.incidents, self.last))
+        else:
+            draft.drop("faults", self.user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +419,7 @@ class NodeRemoved(Observation):
         """Remove the node."""
         draft.set_node(self.name, None)
         draft.drop("silences", self.name)
+        draft.drop("barred", self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,17 +438,51 @@ class SilenceObserved(Observation):
 
 
 @dataclass(frozen=True, slots=True)
+class UsersBarred(Observation):
+    """The users whose jobs cannot run on a node, and why: sentences without their full stop. Replaces earlier ones."""
+
+    node: str
+    reasons: Mapping[str, str]
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """Set the users that are barred from the node."""
+        if self.reasons:
+            draft.put("barred", self.node, self.reasons)
+        else:
+            draft.drop("barred", self.node)
+
+
+@dataclass(frozen=True, slots=True)
 class ConditionObserved(Observation):
-    """The present condition of a device by telemetry. Its `cordoned` is ignored, because cordons are facts."""
+    """The present condition of a device by telemetry. Its `cordoned` and `health` are ignored: both are facts."""
 
     condition: DeviceCondition
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Set the condition of the device; its cordon stays as it was."""
-        condition, cordoned = self.condition, draft.view.cordons.get(self.condition.uuid)
-        if condition.cordoned != cordoned:
-            condition = replace(condition, cordoned=cordoned)
+        """Set the condition of the device; its cordon and its health stay as they were."""
+        condition, view = self.condition, draft.view
+        cordoned, health = view.cordons.get(condition.uuid), view.health.get(condition.uuid)
+        if condition.cordoned != cordoned or condition.health != health:
+            condition = replace(condition, cordoned=cordoned, health=health)
         draft.put("conditions", condition.uuid, condition)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsObserved(Observation):
+    """The times at which the last whole checkpoints of running jobs were named, by allocation id; None: there is none.
+
+    What is said of an allocation that is over changes nothing.
+    """
+
+    saved: Mapping[str, float | None]
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """Set these times."""
+        for allocation_id, at in self.saved.items():
+            if at is None:
+                draft.drop("saved", allocation_id)
+            elif allocation_id in draft.view.allocations:
+                draft.put("saved", allocation_id, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +494,28 @@ class StartsPromised(Observation):
     def apply(self, draft: "ViewDraft") -> None:
         """Replace all promises."""
         draft.amend(promises={one.job_id: one for one in self.promises})
+
+
+@dataclass(frozen=True, slots=True)
+class MovesAllowed(Observation):
+    """The scheduler may move running jobs until this time (Unix seconds)."""
+
+    until: float
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """Set the time."""
+        draft.amend(moves_until=self.until)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPeaksObserved(Observation):
+    """The most memory in MiB that packable jobs used, by user and program; it replaces what was observed earlier."""
+
+    peaks: PastOfUsers
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """Replace all that was observed."""
+        draft.amend(memory_peaks=self.peaks)
 
 
 @dataclass(frozen=True, slots=True)

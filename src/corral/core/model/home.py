@@ -18,6 +18,11 @@ SOCKET_PATH_BYTES = 107
 """The longest path of a Unix socket: `sun_path` of unix(7) is 108 bytes with its closing NUL."""
 
 
+def agent_home(user_home: Path, *, by_root: bool) -> Home:
+    """Return the home of the agent that serves the server of another host: root's, or that of this user."""
+    return Home("/var/lib/corral-agent" if by_root else user_home / ".local/share/corral-agent")
+
+
 class Home:
     """The directory of one server, with the paths of its files."""
 
@@ -63,6 +68,16 @@ class Home:
         return Path(_socket_path(f"{self._root.rstrip('/')}/notify.sock"))
 
     @property
+    def agent_socket(self) -> Path:
+        """The socket of the agent with this home."""
+        return self.root / "agent.sock"
+
+    @property
+    def claim_file(self) -> Path:
+        """The claim of the server that the agent with this home serves."""
+        return self.root / "server.json"
+
+    @property
     def lock_file(self) -> Path:
         """The lock file. The one server of this home locks it while it runs."""
         return self.root / "corral.lock"
@@ -96,6 +111,21 @@ class Home:
     def cluster_tag_file(self) -> Path:
         """The file with the tag of the server's pods, which distinguishes them in a Kubernetes cluster."""
         return self.root / "cluster-tag"
+
+    @property
+    def hosts_file(self) -> Path:
+        """The hosts that were joined by SSH, and what is known of each."""
+        return self.root / "hosts.json"
+
+    @property
+    def hosts_tag_file(self) -> Path:
+        """The file with the tag by which agents of other hosts know their server."""
+        return self.root / "hosts-tag"
+
+    @property
+    def ssh_key_file(self) -> Path:
+        """The server's own key for hosts where it reaches the agent and nothing else."""
+        return self.root / "ssh" / "id_ed25519"
 
     @property
     def server_log(self) -> Path:
@@ -141,6 +171,21 @@ class Home:
     def programs(self) -> Path:
         """The programs that Corral adds to the PATH of jobs."""
         return self.root / "bin"
+
+    @property
+    def power_limits(self) -> Path:
+        """The records of devices whose power limit a job has changed."""
+        return self.root / "power-limits"
+
+    @property
+    def uploads(self) -> Path:
+        """The contents of directories that users uploaded for their jobs."""
+        return self.root / "uploads"
+
+    @property
+    def trees(self) -> Path:
+        """What a node keeps of such directories, and of those that jobs leave for their users."""
+        return self.root / "trees"
 
     @property
     def nodes(self) -> Path:

@@ -14,10 +14,17 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 MILLI_PER_DEVICE = 1000
+MW_PER_W = 1000
 """Shares are thousandths of a device; 1000 is always the whole device."""
 
 SHARE_QUANTUM_MILLI = 10
 """Shares are allocated in hundredths of a device."""
+
+
+def slot_milli(slots: int) -> int:
+    """The share that is one of this many equal parts of a device."""
+    return MILLI_PER_DEVICE // slots // SHARE_QUANTUM_MILLI * SHARE_QUANTUM_MILLI
+
 
 WHOLE = r"[0-9]{1,15}"
 """A whole number as a person writes it. Longer numbers have no use here, and would overflow conversions."""

@@ -18,16 +18,20 @@ from corral.core.model.devices.device import (
     NodeStatus,
     Silence,
 )
+from corral.core.model.devices.health import DeviceHealth
 from corral.core.model.devices.set_apart import SetApart, set_apart
 from corral.core.model.draft import DraftOf
 from corral.core.model.fact import Delta
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
+from corral.core.model.jobs.site_faults import UserFaults
 from corral.core.model.placing.allocation import Allocation, Placement, Promise
 from corral.core.model.queues.queue import Limits, Pool, Project, Queue
 from corral.core.model.runs.decayed_usage import DecayedUsage
+from corral.core.model.runs.packing import PackedAttempt, is_run_time, program_of, shared_by
 from corral.core.model.runs.prediction import PastOfUsers, groups_of, remember
 from corral.core.model.runs.run_history import PastRun, Spent, spend
+from corral.core.model.runs.shared_times import Sharer, beside_s, with_sharing
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -40,10 +44,15 @@ class View:
         version: grows with every delta; equal versions on one server are equal views.
         nodes: by name.
         silences: why nothing starts on a node that does not answer, by node name; also for nodes that never answered.
+        barred: why no job of a user can run on a node, by node name and user: the user's account there is missing or
+            differs. Nodes that take the jobs of all users are absent.
+        no_docker: why no container can run on a node, by node name. Nodes on which one can are absent.
         node_cordons: by node name. Nothing starts on a node with a cordon. A cordon stays while its node is not in the
             cluster.
         conditions: by device UUID. A device without a condition has not been sampled yet, and is not allocated.
         cordons: reason by device UUID.
+        health: by device UUID; a device that has never shown a sign of a fault is absent.
+        faults: faults of devices during the jobs of users, by user; a user without any is absent.
         jobs: by id. A job that ended stays here until the view after its end is published.
         allocations: by id.
         holders: ids of the allocations on a device, in the order of arrival, by device UUID; free devices are absent.
@@ -54,20 +63,31 @@ class View:
         usage: decayed GPU-seconds by (project, user); `usage_half_life_s` is their half-life.
         spent: GPU-seconds by the hour, by ("user" | "project" | "queue", name).
         served: GPU-seconds that an active job got in earlier attempts, by job id.
+        saved: when the last whole checkpoint of a running job was named, in Unix seconds, by allocation id; missing if
+            there is none, or if it is not known.
         promises: the reservations of the last plan, by job id; a plan with conservative backfill keeps all of them.
+        moves_until: the time until which running jobs may be moved, Unix seconds; 0 if they may not.
         availability_memory_weight: the weight of free memory in the availability of a device; the rest is for idle
             time.
         given: UUIDs of the devices that were allocated last on each node, by node; the most recently used node comes
             last.
         durations: the last run times in seconds of each user's jobs that succeeded.
+        packed: those of packable jobs, by how many shared the device (`corral.core.model.runs.packing.shared_by`).
+        beside_s: the seconds that a packable job's allocation has shared with allocations that have ended, counted for
+            each of these, by allocation id; missing if there were none.
+        memory_peaks: the most memory in MiB that the last packable jobs of each user used, by program; observed.
     """
 
     version: int = 0
     nodes: Mapping[str, Node] = field(default_factory=lambda: EMPTY)
+    barred: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: EMPTY)
+    no_docker: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     node_cordons: Mapping[str, NodeCordon] = field(default_factory=lambda: EMPTY)
     silences: Mapping[str, Silence] = field(default_factory=lambda: EMPTY)
     conditions: Mapping[str, DeviceCondition] = field(default_factory=lambda: EMPTY)
     cordons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    health: Mapping[str, DeviceHealth] = field(default_factory=lambda: EMPTY)
+    faults: Mapping[str, UserFaults] = field(default_factory=lambda: EMPTY)
     jobs: Mapping[str, Job] = field(default_factory=lambda: EMPTY)
     allocations: Mapping[str, Allocation] = field(default_factory=lambda: EMPTY)
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
@@ -82,8 +102,13 @@ class View:
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=lambda: EMPTY)
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     durations: PastOfUsers = field(default_factory=lambda: EMPTY)
+    packed: PastOfUsers = field(default_factory=lambda: EMPTY)
+    beside_s: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+    memory_peaks: PastOfUsers = field(default_factory=lambda: EMPTY)
     given: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
+    saved: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     promises: Mapping[str, Promise] = field(default_factory=lambda: EMPTY)
+    moves_until: float = 0.0
     usage_half_life_s: float = 7 * 86400.0
     availability_memory_weight: float = MEMORY_WEIGHT
 
@@ -98,8 +123,13 @@ class View:
         draft = ViewDraft(self)
         for placement in given:
             draft.gave(placement)
-        for run in runs:
+        past = list(runs)
+        holders = [one for each in self.allocations.values() if (one := _packed_holder(self, each)) is not None]
+        for run in with_sharing(past, holders):
             draft.remember(run)
+        for holder in holders:
+            if shared_s := beside_s(holder, past):
+                draft.put("beside_s", holder.allocation_id, shared_s)
         return draft.freeze()
 
     def device(self, uuid: str) -> tuple[Node, Device] | None:
@@ -141,6 +171,12 @@ class View:
         silence = self.silences.get(node)
         return None if silence is None or silence.answers else silence.reason
 
+    def unsaved_since(self, allocation: Allocation) -> float:
+        """Since when the work of an allocation is not in a whole checkpoint: at the earliest its begin (Unix
+        seconds).
+        """
+        return max(allocation.created_at, self.saved.get(allocation.id, 0.0))
+
     def allocated_milli(self, uuid: str) -> int:
         """Milli-GPU of the device that is allocated."""
         return sum(
@@ -160,7 +196,7 @@ class View:
         )
 
     def tenant(self, uuid: str) -> str | None:
-        """The user whom this one-user device serves now; None if there is none, or if it serves any user."""
+        """Those whom this device serves while jobs are on it, one user or packable jobs; None if it serves anyone."""
         for allocation_id in self.holders.get(uuid, ()):
             for grant in self.allocations[allocation_id].placement.grants:
                 if grant.uuid == uuid and grant.tenant is not None:
@@ -246,10 +282,16 @@ class ViewDraft(DraftOf[View]):
             self._own_ids("residents", member.node)[allocation.id] = None
         self.gave(allocation.placement)
 
-    def free(self, allocation_id: str, at: float) -> None:
-        """Free the devices of an allocation at `at` (Unix seconds). Raises KeyError if there is no such allocation."""
+    def free(self, allocation_id: str, at: float, unbilled_from: float | None = None) -> None:
+        """Free the devices of an allocation at `at` (Unix seconds). Raises KeyError if there is no such allocation.
+
+        The time from `unbilled_from` on counts as nobody's use; None counts all of it.
+        """
         allocation = self._own("allocations").pop(allocation_id)
-        self._account(allocation, at)
+        if allocation_id in self.view.saved:
+            del self._own("saved")[allocation_id]
+        self._account(allocation, at if unbilled_from is None else min(at, unbilled_from))
+        self._note_sharing(allocation, at)
         for uuid in allocation.placement.uuids:
             self._let_go(uuid, allocation_id)
         for member in allocation.placement.members:
@@ -265,6 +307,17 @@ class ViewDraft(DraftOf[View]):
         if condition is not None:
             self.put("conditions", uuid, replace(condition, cordoned=reason))
 
+    def set_health(self, uuid: str, health: DeviceHealth) -> None:
+        """Set the health of the device; a device with nothing to remember has none."""
+        known = None if health.is_forgotten else health
+        if known is None:
+            self.drop("health", uuid)
+        else:
+            self.put("health", uuid, known)
+        condition = self.view.conditions.get(uuid)
+        if condition is not None:
+            self.put("conditions", uuid, replace(condition, health=known))
+
     def set_node(self, name: str, node: Node | None) -> None:
         """Set a node, or remove it (None). `cut_pools` updates the pools afterwards."""
         before = self.view.nodes.get(name)
@@ -272,6 +325,11 @@ class ViewDraft(DraftOf[View]):
             self.drop("nodes", name)
         else:
             self.put("nodes", name, node)
+        lack = None if node is None else node.no_docker
+        if lack is not None:
+            self.put("no_docker", name, lack)
+        elif name in self.view.no_docker:
+            self.drop("no_docker", name)
         unchanged = node is not None and before is not None and node.devices == before.devices
         if self.view.pools and not unchanged:
             self._uncut.add(name)
@@ -325,10 +383,13 @@ class ViewDraft(DraftOf[View]):
             self._own("served")[run.job_id] = self.view.served.get(run.job_id, 0.0) + run.gpu_s
         if run.ran_s is not None:
             remember(self._own("durations"), run.user, run.groups, run.ran_s)
+        if run.packed is not None:
+            self._remember_packed(run.user, run.packed, run.ran_s)
 
     def _remember_duration(self, job: Job) -> None:
-        if job.phase is Phase.SUCCEEDED and job.started_at is not None and job.ended_at is not None:
-            spec, ran_s = job.spec, max(0.0, job.ended_at - job.started_at)
+        ran_s = _ran_s(job) if job.phase is Phase.SUCCEEDED else None
+        if ran_s is not None and job.started_at is not None and job.ended_at is not None:
+            spec = job.spec
             self.remember(
                 PastRun(spec.user, spec.project, spec.queue, groups_of(spec), 0.0, job.started_at, job.ended_at, ran_s)
             )
@@ -340,6 +401,29 @@ class ViewDraft(DraftOf[View]):
         spec = job.spec
         since, gpus = allocation.created_at, allocation.gpus
         self.remember(PastRun(spec.user, spec.project, spec.queue, (), gpus, since, at, job_id=job.id))
+
+    def _note_sharing(self, allocation: Allocation, at: float) -> None:
+        """Note how many packable jobs were on the device of one whose allocation ends, and for how long with others."""
+        ends, job = _packed_holder(self.view, allocation), self.view.jobs.get(allocation.job_id)
+        if ends is None or job is None:
+            return
+        shared_s = self.view.beside_s.get(allocation.id, 0.0)
+        self.drop("beside_s", allocation.id)
+        for other in self.view.holders[ends.uuid]:
+            if other != allocation.id:
+                both_s = max(0.0, at - max(ends.since, self.view.allocations[other].created_at))
+                self.put("beside_s", other, self.view.beside_s.get(other, 0.0) + both_s)
+                shared_s += both_s
+        held_s, program = at - ends.since, program_of(job.spec)
+        if program is not None:
+            together = 1.0 + shared_s / held_s if held_s > 0 else 1.0
+            ran_s = _ran_s(job) if job.phase is Phase.SUCCEEDED else None
+            self._remember_packed(job.spec.user, PackedAttempt(program, ends.uuid, together), ran_s)
+
+    def _remember_packed(self, user: str, packed: PackedAttempt, ran_s: float | None) -> None:
+        shared = None if packed.together is None else shared_by(packed.program, packed.together)
+        if shared is not None and ran_s is not None and is_run_time(ran_s):
+            remember(self._own("packed"), user, (shared,), ran_s)
 
     def _hold(self, uuid: str, allocation_id: str) -> None:
         holders = self._own("holders")
@@ -353,3 +437,16 @@ class ViewDraft(DraftOf[View]):
             holders[uuid] = left
         else:
             holders.pop(uuid, None)
+
+
+def _ran_s(job: Job) -> float | None:
+    """The run time of a job that has ended; None if it is not known."""
+    return None if job.started_at is None or job.ended_at is None else max(0.0, job.ended_at - job.started_at)
+
+
+def _packed_holder(view: View, allocation: Allocation) -> Sharer | None:
+    """The allocation of a packable job on its device; None if it is another job's."""
+    job, uuids = view.jobs.get(allocation.job_id), allocation.placement.uuids
+    if job is None or not job.spec.packable or len(uuids) != 1:
+        return None
+    return Sharer(allocation.id, uuids[0], allocation.created_at)

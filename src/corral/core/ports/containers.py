@@ -14,6 +14,7 @@ class Containers(Protocol):
         every_job: whether every job runs in a container. If not, only jobs that name an image do.
         parts: whether a job in a container may have a part of a device.
         reach_daemons: whether a container can reach the MPS daemon of a device of which it has a part.
+        checkpoints: whether a running container gets signals besides SIGTERM, and its host sees its checkpoints.
     """
 
     @property
@@ -24,6 +25,9 @@ class Containers(Protocol):
 
     @property
     def reach_daemons(self) -> bool: ...
+
+    @property
+    def checkpoints(self) -> bool: ...
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
         """Return the container of each of a job's members. If `asked` names no image, it gets the site's default image.

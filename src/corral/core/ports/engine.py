@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from corral.core.model.devices.joined_host import HostEntry, JoinedHost, JoinOrder
 from corral.core.ports.containers import Containers
 from corral.core.ports.node import News, NodeAgent
 from corral.core.ports.pod_jobs import PodJobs
@@ -40,6 +41,30 @@ class NodeFeed(Protocol):
         ...
 
 
+class JoinedHosts(Protocol):
+    """The hosts that are joined by SSH, for people. Every call returns at once; a row tells what becomes of it."""
+
+    def rows(self) -> Sequence[JoinedHost]:
+        """Return all hosts, by name."""
+        ...
+
+    def add(self, entry: HostEntry, order: JoinOrder) -> JoinedHost:
+        """Join a host, or try again with the order. Raises Conflict if its name is taken, Refused for too many."""
+        ...
+
+    def check(self, name: str) -> JoinedHost:
+        """Try to reach a host now, if it is not ready. Raises NotFound."""
+        ...
+
+    def upgrade(self, name: str) -> JoinedHost:
+        """Bring its agent to the server's version; jobs run on. Raises NotFound, and Conflict if it is not ready."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a host: its node leaves. Raises NotFound, and Conflict for a host of the settings."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class EngineTraits:
     """The properties of an engine's nodes.
@@ -52,6 +77,9 @@ class EngineTraits:
             as needed if a single node may hang.
         least_sample_interval_s: the shortest sampling interval of its devices, whatever the settings say.
         containers: the containers of its jobs; None if jobs are processes.
+        hosts: the hosts that are joined by SSH; None if none can be.
+        via: tells how a node is reached, for a person: "ssh gpu-05"; None if it is this machine.
+        offers: parts of this engine for features that serve its nodes alone, found by their class.
     """
 
     source: str
@@ -60,6 +88,9 @@ class EngineTraits:
     max_threads: int | None = None
     least_sample_interval_s: float = 0.0
     containers: Containers | None = None
+    hosts: JoinedHosts | None = None
+    via: Callable[[str], str | None] = lambda node: None
+    offers: Sequence[object] = ()
 
 
 class PodScheduler(NamedTuple):

@@ -26,18 +26,30 @@ class Processes(Protocol):
 
 
 class Credentials(NamedTuple):
-    """The user and groups of a process."""
+    """The user and groups of a process.
+
+    On a host of another server's users, `name` alone counts: the numbers are those of the server's host.
+    """
 
     uid: int
     gid: int
     groups: tuple[int, ...] = ()
+    name: str = ""
+
+
+class JobUser(NamedTuple):
+    """A user of jobs, as the server's host knows the user."""
+
+    name: str
+    uid: int | None
 
 
 class FileQuery(NamedTuple):
     """A question about a user's files.
 
-    It asks whether a job can work in `directory`, whether the program `start` can be started, or whether `file` exists.
-    Without these three fields it asks for the runtime of `program` and for the facts about `model`.
+    It asks whether a job can work in `directory`, whether the program `start` can be started, whether `file` exists, or
+    for the last whole checkpoint in `checkpoints`. Without these four fields it asks for the runtime of `program` and
+    for the facts about `model`.
 
     Attributes:
         program: the first word of a command, a path or a name to be looked for on PATH.
@@ -46,6 +58,7 @@ class FileQuery(NamedTuple):
         file: a path, or a name that is looked for in `workdir` and then on PATH, if there is one.
         workdir: the directory that relative paths start from.
         variables: variables of the job's environment with search paths, by name.
+        checkpoints: the directories of a job's checkpoints, one for each member.
     """
 
     directory: str | None = None
@@ -55,3 +68,4 @@ class FileQuery(NamedTuple):
     variables: tuple[tuple[str, str], ...] = ()
     start: str | None = None
     file: str | None = None
+    checkpoints: tuple[str, ...] = ()

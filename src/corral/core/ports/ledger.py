@@ -117,8 +117,10 @@ class Ledger(Protocol):
         """Return job ids that were never given before, not even by an earlier server on this ledger."""
         ...
 
-    def skip_ids(self, number: int) -> bool:
+    def skip_ids(self, number: int, most: int | None = None) -> bool:
         """Give no id up to this number, because a job with this number is known outside of the ledger. Returns at once.
+
+        With `most` nothing happens if more ids than that would be skipped.
 
         Return whether the ledger could otherwise have given one of these ids.
         """
@@ -157,10 +159,16 @@ class Ledger(Protocol):
         ...
 
     def held(
-        self, since: float, until: float, *, job_id: str | None = None, limit: int | None = None
+        self,
+        since: float,
+        until: float,
+        *,
+        job_id: str | None = None,
+        limit: int | None = None,
+        unbilled: bool = False,
     ) -> Iterator[HeldAllocation]:
         """Yield the allocations with devices that `allocated` sums, oldest first, of one job or of all; at most
-        `limit`.
+        `limit`. With `unbilled` also the time that a fault of the site has cost.
         """
         ...
 

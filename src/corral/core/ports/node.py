@@ -4,7 +4,8 @@ Every argument and result is a value that `corral.wire` encodes. The deciding co
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
 from corral.core.model.answers.devices import SlicePlan
@@ -13,7 +14,7 @@ from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import ProcessIdentity
 from corral.core.model.jobs.notification import Notification
 from corral.core.model.runs.launch import Launch, LaunchReport
-from corral.core.ports.host import Credentials, FileQuery
+from corral.core.ports.host import Credentials, FileQuery, JobUser
 from corral.core.ports.runtime import InnerCommand
 
 
@@ -83,11 +84,15 @@ class Reconciled:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFound:
-    """A process of a host: its identity, its user, and all its living descendants."""
+    """A process of a host: its identity, its user, and all its living descendants.
+
+    `user` is the name of its user if the host's users are not those of the server's host; then `uid` says nothing.
+    """
 
     identity: ProcessIdentity
     uid: int
     family: tuple[int, ...]
+    user: str | None = field(default=None, metadata={"left_out": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,17 @@ class FileFinding:
     facts: Mapping[str, Any]
 
 
+class Keep(StrEnum):
+    """The part of a job's scratch that stays on a node after a launch.
+
+    ALL: the job runs again. CHECKPOINTS: it has ended, and did not succeed. NOTHING: nobody needs it any more.
+    """
+
+    ALL = "all"
+    CHECKPOINTS = "checkpoints"
+    NOTHING = "nothing"
+
+
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
     """The meeting place of a gang's members: rank 0's host, and ports that were free there.
@@ -160,6 +176,95 @@ class SliceChange:
     count: int = 1
     in_use: bool = False
     apply: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTest:
+    """A test of a device, or its reset: one order for each `id`.
+
+    Attributes:
+        command: the site's command, for a shell; None is Corral's own test.
+        timeout_s: after this time it is ended, and the device has failed.
+        resets: the device is reset by its vendor's command, and not tested.
+    """
+
+    id: str
+    uuid: str
+    timeout_s: float
+    command: str | None = None
+    resets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTestReport:
+    """The end of a test or a reset. `failure` says why it failed, a sentence without its full stop; None: it did not.
+
+    `output` is the end of what its command wrote.
+    """
+
+    failure: str | None = None
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeOrder:
+    """An uploaded directory that a job needs on a node.
+
+    Attributes:
+        mark: identifies the job (`log_mark`).
+        user: whose contents it is made of.
+        tree: the digest of its tree.
+        uid, gid: who owns it then; None is the agent's own user.
+        download: the directory in it that is kept for the user when the job has ended; None is none.
+    """
+
+    job_id: str
+    mark: str
+    user: str
+    tree: str
+    uid: int | None = None
+    gid: int | None = None
+    download: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """The progress of a directory that is made on a node. `done` once the job can run in it."""
+
+    done: bool
+    written_bytes: int = 0
+
+
+class GatherState(StrEnum):
+    """What a node knows of the directory that a job leaves. UNKNOWN: nothing is kept here of this job.
+
+    WAITING: the job has not ended here, or it is being read. READY: it can be fetched. NOTHING: the job left no such
+    directory. FAILED: it could not be kept.
+    """
+
+    UNKNOWN = "unknown"
+    WAITING = "waiting"
+    READY = "ready"
+    NOTHING = "nothing"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The directory that a job has left on a node.
+
+    Attributes:
+        tree: the digest of its tree; it is a content like the others.
+        left_out: paths that are not in it, and why, a sentence each.
+        reason: why it could not be kept.
+        now: the host's clock, Unix seconds.
+    """
+
+    state: GatherState
+    tree: str | None = None
+    left_out: tuple[str, ...] = ()
+    reason: str | None = None
+    now: float = 0.0
 
 
 class NodeNews(Protocol):
@@ -207,6 +312,14 @@ class Launches(Protocol):
         """
         ...
 
+    def tell_to_save(self, launch_id: str, name: str, stops_in_s: float | None) -> None:
+        """Tell a launch to save its work, by the signal `name` as for `signal`.
+
+        It learns in its scratch that it is stopped in `stops_in_s` seconds. With None it goes on, and only processes
+        that catch the signal get it.
+        """
+        ...
+
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
         """Replace the time limit of a launch, as `corral.core.ports.runtime.Work.set_time_limit` does."""
         ...
@@ -219,9 +332,9 @@ class Launches(Protocol):
         """Take the claim of a launch so that it never runs, as `corral.core.ports.runtime.Work.declare_lost` does."""
         ...
 
-    def forget(self, launch_id: str, *, keep_scratch: bool) -> None:
-        """Release the devices of a launch whose end is in the ledger, and remove its record. Its scratch is removed
-        unless it is kept.
+    def forget(self, launch_id: str, *, keep: Keep) -> None:
+        """Release the devices of a launch whose end is in the ledger, and remove its record. `keep` says what stays of
+        its scratch.
         """
         ...
 
@@ -297,11 +410,55 @@ class InnerCommands(Protocol):
         ...
 
 
+class Trees(Protocol):
+    """The directories of jobs whose users share no file system with the node.
+
+    Each is made of contents that this server has sent for the same user, or that an earlier job of the user had here.
+    """
+
+    def missing(self, order: TreeOrder) -> tuple[str, ...]:
+        """Return the contents to send next, at most 2,000; () if all are here. First comes that of the tree itself.
+
+        Raises Refused for a tree that is not safe to write, or too large.
+        """
+        ...
+
+    def add(self, user: str, contents: tuple[str, ...]) -> None:
+        """Keep contents, each in base64, for this user. Raises Refused beyond its limit, NodeLacks for a full disk."""
+        ...
+
+    def lay_out(self, order: TreeOrder) -> LaidOut:
+        """Begin to make the directory, or return how far it is. A directory of an earlier attempt is used as it is.
+
+        Raises what has failed; the next call begins anew.
+        """
+        ...
+
+    def gathered(self, job_id: str, mark: str) -> Gathered:
+        """Return what the job has left for its user."""
+        ...
+
+    def read(self, job_id: str, mark: str, digests: tuple[str, ...]) -> tuple[str, ...]:
+        """Return contents of what the job has left, each in base64: the first of these digests, as many as fit into
+        4 MiB, at least one. Raises NodeLacks if one is not kept any more.
+        """
+        ...
+
+
 class HostAccess(Protocol):
     """The machine of a node, apart from the launches on it: its processes, files and devices."""
 
     def process(self, pid: int) -> ProcessFound | None:
         """Return the running process with this pid, None if there is none."""
+        ...
+
+    def fence(self, pid: int, uid: int, boot_id: str, uuids: tuple[str, ...]) -> str | None:
+        """Keep a running process of this user, and all that it will start, from all GPUs but these. Return why they are
+        not kept from them, or only by accident; None if they are.
+
+        `boot_id` is that of the machine that knows the process. Raises Conflict if no such process of the user runs,
+        and BackendFailed if this machine fences jobs and cannot fence it.
+        """
         ...
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
@@ -330,6 +487,85 @@ class HostAccess(Protocol):
         Raises Refused if the device has no room for them, Forbidden if the site lets nobody change slices, and
         BackendFailed if the vendor's program fails.
         """
+        ...
+
+    def driver_log(self, uuid: str) -> tuple[str, ...] | None:
+        """Return the driver's last lines about a device in the kernel's log, oldest first, since the agent's start.
+
+        None if the agent cannot read that log.
+        """
+        ...
+
+    def reaches(self, meeting: Rendezvous) -> str | None:
+        """Try to reach a meeting place on another node, whose agent answers there between `Launches.rendezvous` and the
+        launch. Return why it cannot be reached, None if it can.
+        """
+        ...
+
+    def test_device(self, test: DeviceTest) -> DeviceTestReport | None:
+        """Begin a test unless it has begun. Return its report; None until its end.
+
+        One test of a device runs at a time; another is begun after that. After a restart of the agent it begins anew.
+        """
+        ...
+
+
+class AccountChecks(Protocol):
+    """The accounts of a host whose users are not those of the server's host: jobs run there as their users by name."""
+
+    def lacks(self, users: tuple[JobUser, ...]) -> tuple[str | None, ...]:
+        """Return why no job of each user can run on this host: a sentence without its full stop. None if it can."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationState:
+    """An agent's own program and host.
+
+    Attributes:
+        instance: one word for each start of the agent.
+        version: the name of the version that runs; "" if no server installed it.
+        release: the version of Corral.
+        machine: the architecture of the host, such as x86_64.
+        libc: its C library, such as "glibc 2.36"; "" if unknown.
+        launches: the ids of the launches that run there.
+    """
+
+    instance: str
+    version: str
+    release: str
+    machine: str
+    libc: str
+    launches: tuple[str, ...]
+
+
+class Installation(Protocol):
+    """The program of an agent that a server installed on another host.
+
+    The server's key reaches nothing but the agent there, so that the agent itself is how a new version comes.
+    """
+
+    def state(self) -> InstallationState:
+        """Return what runs now."""
+        ...
+
+    def offer(self, version: str, size: int, sha256: str) -> int:
+        """Announce a version. Return how many of its bytes are here already, from an attempt that was cut off."""
+        ...
+
+    def write(self, version: str, offset: int, data: str) -> int:
+        """Take a piece of the version's bytes, as base64. Return how many are here then."""
+        ...
+
+    def switch(self, version: str, settings: str) -> None:
+        """Unpack the version, write the agent's settings, and replace the agent by one of this version.
+
+        Jobs run on. Nothing is changed unless the bytes have the announced hash.
+        """
+        ...
+
+    def remove(self, *, even_if_jobs_run: bool) -> None:
+        """End the agent, and remove what was installed. Raises Conflict while launches run."""
         ...
 
 
@@ -361,8 +597,18 @@ class NodeAgent(Protocol):
     def executions(self) -> InnerCommands: ...
 
     @property
+    def trees(self) -> Trees | None:
+        """The directories that are sent for jobs. None if jobs on this node get none."""
+        ...
+
+    @property
     def host(self) -> HostAccess | None:
         """The node's machine. None if only its launches are visible."""
+        ...
+
+    @property
+    def accounts(self) -> AccountChecks | None:
+        """The node's accounts. None if its users are those of the server's host."""
         ...
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.jobs.submission import Submission
 
@@ -29,6 +29,14 @@ class PodJobs(Protocol):
 
         Raises Refused, Forbidden, Conflict, LedgerFailed, directly or by the future.
         """
+        ...
+
+    def spec(self, submission: Submission, user: str) -> JobSpec:
+        """Return what a job of this submission would be, without queueing it. Raises Refused, Forbidden."""
+        ...
+
+    def withdraw(self, job_id: str, reason: str) -> bool:
+        """End a job that waits. Return False if it has been given a place, or has ended."""
         ...
 
     def cancel(self, job_id: str, reason: str) -> None:

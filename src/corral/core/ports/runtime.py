@@ -1,7 +1,7 @@
 """The runtime that runs work on a host."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.runs.launch import Launch, LaunchReport, Lineage
@@ -65,6 +65,19 @@ class Execution(Protocol):
         ...
 
 
+class MainProcesses(NamedTuple):
+    """The main processes of a launch.
+
+    Attributes:
+        pids: empty once the main process has ended.
+        relays: the processes that pass signals on to it, but take SIGTERM for an order to stop. Empty if processes of
+            the launch are signalled themselves.
+    """
+
+    pids: frozenset[int] = frozenset()
+    relays: frozenset[int] = frozenset()
+
+
 class Work(Protocol):
     """Runs work, wherever that is. Every call is idempotent by launch id and safe from any thread."""
 
@@ -125,10 +138,8 @@ class Runtime(Work, Protocol):
         """Return the process ids of the work now."""
         ...
 
-    def main_pids(self, launch_id: str) -> frozenset[int]:
-        """Return the pid of the work's main process, and for a gang's script also that of its shell. Empty once the
-        main process has ended.
-        """
+    def main_processes(self, launch_id: str) -> MainProcesses:
+        """Return the work's main process, and for a gang's script also its shell."""
         ...
 
     def lineage(self, launch_id: str) -> Lineage:

@@ -1,22 +1,54 @@
 """Protocols for the reader of a host's devices, and for telemetry of all hosts as control sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from corral.core.model.devices.device import DeviceSample, Node
+from corral.core.model.devices.device import Device, DeviceSample, Node
 from corral.core.model.fact import Observation
 from corral.core.model.view import View
 from corral.core.ports.node import ServiceLost
 
 
+def _nobody(_: str | None) -> None:
+    """Note nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    """How a source is to deal with devices whose driver may hang.
+
+    Attributes:
+        avoided: devices about which it makes no call. They stay in the inventory.
+        known: devices that were found earlier, also by another source of this host.
+        note: called with the UUID of a device before calls for the inventory are made about it, and with None after.
+    """
+
+    avoided: tuple[Device, ...] = ()
+    known: tuple[Device, ...] = ()
+    note: Callable[[str | None], None] = _nobody
+
+
+CARELESS = Care()
+"""No device is avoided, none is known, and nobody wants to hear what is asked."""
+
+
 class Source(Protocol):
-    """Discovers and samples the devices of this host. Calls may be slow or hang: they run on the sampler's thread."""
+    """Discovers and samples the devices of this host. Calls may be slow or hang: they run in a worker."""
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether reading devices one by one costs little more than reading all at once."""
+        ...
 
     @property
     def name(self) -> str:
         """The name of the reader, for display."""
+        ...
+
+    def take_care(self, care: Care) -> None:
+        """Deal with devices so from now on. Makes no call to a driver."""
         ...
 
     def node(self) -> Node:
@@ -72,11 +104,19 @@ class Contact(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeContact:
-    """Whether a node answers. `last_seen_at` is the time of its last answer in Unix seconds, or None."""
+    """Whether a node answers.
+
+    Attributes:
+        last_seen_at: the time of its last answer, Unix seconds; None before the first.
+        connected_at: when its present connection began, Unix seconds; None while it does not answer.
+        clock_ahead_s: how far its clock is ahead of the server's; 0 if they agree within a second.
+    """
 
     node: str
     contact: Contact
     last_seen_at: float | None
+    connected_at: float | None = None
+    clock_ahead_s: float = 0.0
 
 
 class Samples(Protocol):

@@ -20,6 +20,7 @@ from corral.core.preflight.model_name import (
 from corral.core.preflight.model_shape import ModelShape, Stored
 from corral.core.preflight.model_source import LocalModel
 from corral.core.preflight.precision import BYTES_PER_WEIGHT, canonical
+from corral.core.preflight.stored_format import in_mixed_precision, usual_storage
 from corral.core.preflight.weights import UNCOUNTED, Ranks, device_bytes
 
 _MIB = 1024 * 1024
@@ -109,15 +110,24 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """How a server has the weights: as `stored`, and with `plain` bytes where they are not quantised."""
+    """How a server has the weights: as `stored`, and with `plain` bytes where they are not quantised.
+
+    `known`: whether the model's config says how they are stored.
+    """
 
     name: str
     stored: Stored
     plain: float
+    known: bool = True
 
     def bytes_of(self, shape: ModelShape, spread: Ranks) -> float:
         """The bytes on the fullest device."""
         return device_bytes(shape, self.stored, self.plain, spread)
+
+    @property
+    def least(self) -> "_Format":
+        """The format in which all weights may be quantised if it is not known which are."""
+        return self if self.known else replace(self, stored=Stored(self.stored.bytes_per_weight))
 
 
 def estimate_local(model: LocalModel, setup: InferenceSetup) -> Estimate:
@@ -140,12 +150,15 @@ def estimate_named(name: str, setup: InferenceSetup) -> Estimate | str:
         return f"the size of weights in {other:.20} is not known here"
     shape = known_shape(name)
     if shape is not None:
-        wanted = _format(shape if said is None else _in_format(shape, said), setup)
+        # Others may have quantised more of the model.
+        wanted = replace(_format(shape if said is None else _in_format(shape, said), setup), known=False)
         return _estimate(shape, wanted, setup, f"the known size of a model of this name, at {wanted.name}")
     billions = billions_in(name)
     if isinstance(billions, str):
         return billions
     shape = _in_format(typical_shape(billions * MOST_OF_NAME / UNCOUNTED), said or "float16")
+    if said == "fp4":
+        shape = replace(shape, stored=in_mixed_precision(said))
     wanted = _format(shape, setup)
     source = f"{billions:g} billion parameters in the name, at {wanted.name}, in the shape of a common model"
     found = _estimate(shape, wanted, setup, source)
@@ -181,7 +194,7 @@ def _format(shape: ModelShape, setup: InferenceSetup) -> _Format:
     if name is None:
         return _Format(dtype, Stored(plain), plain)
     stored = shape.stored if shape.quantization else None
-    return _Format(name, stored or Stored(BYTES_PER_WEIGHT[name]), plain)
+    return _Format(name, stored or usual_storage(shape, name), plain, known=stored is not None)
 
 
 def _estimate(
@@ -199,7 +212,7 @@ def _estimate(
         source=source,
         context=context,
         batch=setup.batch,
-        least_weights_mib=_mib(_LEAST_OF_SHAPE * min(measured, 1.0) * wanted.bytes_of(bare, setup.spread)),
+        least_weights_mib=_mib(_LEAST_OF_SHAPE * min(measured, 1.0) * wanted.least.bytes_of(bare, setup.spread)),
         cache_per_token_mib=sequence_bytes / context / _MIB,
     )
 

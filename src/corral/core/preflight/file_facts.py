@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.core.model.errors import Refused
+from corral.core.model.jobs.checkpoints import WholeCheckpoint
 from corral.core.ports.host import FileQuery
 from corral.core.preflight.command_line import CommandLine
 from corral.core.preflight.cuda_runtime import FoundRuntime, python_environment, runtime_of_binary, runtime_of_python
 from corral.core.preflight.model_source import LocalModel, find_model
 from corral.core.preflight.program_lookup import ProgramFinding, look_up
 from corral.core.preflight.script_argument import exists
+from corral.core.preflight.whole_checkpoint import whole_checkpoint
 
 _FOR_PROGRAMS = ("PATH", "LD_LIBRARY_PATH")
 _FOR_MODELS = ("HF_HOME", "HF_HUB_CACHE", "HOME")
@@ -31,6 +33,7 @@ class FileFacts:
         model_trouble: why an existing model cannot be parsed.
         start: whether the program can be started.
         exists: whether the file exists; None if that is not known.
+        checkpoint: the last whole checkpoint.
     """
 
     enterable: bool | None = None
@@ -40,6 +43,7 @@ class FileFacts:
     model_trouble: str | None = None
     start: ProgramFinding | None = None
     exists: bool | None = None
+    checkpoint: WholeCheckpoint | None = None
 
 
 def file_query(line: CommandLine, env: Mapping[str, str], workdir: str) -> FileQuery:
@@ -62,6 +66,8 @@ def read_facts(query: FileQuery) -> FileFacts:
         return FileFacts(start=look_up(query.start, path, query.workdir))
     if query.file is not None:
         return FileFacts(exists=exists(query.file, dict(query.variables).get("PATH"), query.workdir))
+    if query.checkpoints:
+        return FileFacts(checkpoint=whole_checkpoint(query.checkpoints))
     env, workdir = dict(query.variables), Path(query.workdir)
     program = () if query.program is None else (query.program,)
     python = python_environment(program, env, workdir)

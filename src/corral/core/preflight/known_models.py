@@ -10,7 +10,7 @@ from typing import Any
 
 from corral.core.preflight.family_defaults import sizes
 from corral.core.preflight.model_config import shape_of
-from corral.core.preflight.model_name import model_part
+from corral.core.preflight.model_name import model_part, publisher_in
 from corral.core.preflight.model_shape import ModelShape
 
 _TOKEN = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
@@ -32,12 +32,21 @@ def known_shape(name: str) -> ModelShape | None:
 
     A known name is found in a longer one if its parts follow each other there: "llama-3.1 8b" in
     "Meta-Llama-3.1-8B-Instruct". The longest counts. A known name without a size is none in a name with one: a model
-    that was distilled from another has that one's name too.
+    that was distilled from another has that one's name too. Some are known of one publisher, and may be meant where
+    none is named.
     """
     part = model_part(name)
     words = tuple(_TOKEN.findall(part))
     sized, kinds = _SIZE.search(part) is not None, _KINDS & {*words}
-    found = [one for one in _known() if one.sized == sized and kinds <= {*one.words} and _follow(one.parts, words)]
+    publishers = ("", publisher_in(name))
+    found = [
+        one
+        for one in _known()
+        if one.sized == sized
+        and kinds <= {*one.words}
+        and (one.publisher in publishers or not publishers[1])
+        and _follow(one.parts, words)
+    ]
     if not found:
         return None
     shape = max(found, key=lambda one: len(one.words)).shape
@@ -51,6 +60,7 @@ class _KnownName:
     parts: tuple[Tokens, ...]
     sized: bool
     shape: ModelShape
+    publisher: str
 
     @property
     def words(self) -> Tokens:
@@ -62,7 +72,10 @@ def _known() -> tuple[_KnownName, ...]:
     read = tomllib.loads(files("corral.core.preflight").joinpath("known_models.toml").read_text())
     return tuple(
         _KnownName(
-            tuple(tuple(_TOKEN.findall(part)) for part in name.split()), _SIZE.search(name) is not None, _shape(model)
+            tuple(tuple(_TOKEN.findall(part)) for part in name.split()),
+            _SIZE.search(name) is not None,
+            _shape(model),
+            model.get("publisher", ""),
         )
         for model in read["model"]
         for name in model["names"]

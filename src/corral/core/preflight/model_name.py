@@ -25,6 +25,9 @@ _MOST_BILLIONS = 100_000
 _OF_ONE_EXPERT = 0.78
 """The part of a model that each expert has of its own: of Mistral 7B, whose eight make Mixtral 8x7B."""
 
+_MOST_CHARACTERS = 256
+"""The most characters of a name that are read; names at the hub have 96 at most."""
+
 _HASH = re.compile(r"[0-9a-f]{12,}|\d+")
 _NO_NAMES = frozenset({"", "snapshots", "main", "model", "models", "weights", "hf", "safetensors", "final", "latest"})
 
@@ -70,11 +73,21 @@ _MOST_TABLES = 0.3
 def model_part(name: str) -> str:
     """The part of a path or of a name at the hub that names the model, in lower case.
 
-    It is the last part that is no hash and no usual name of a folder; of a folder of the hub's cache the model.
+    It is the last part that is no hash and no usual name of a folder; of a folder of the hub's cache the model. Users
+    write names, and reading them takes time: of a long one the end counts.
     """
     parts = name.lower().split("/")
     named = (part for part in reversed(parts) if part not in _NO_NAMES and not _HASH.fullmatch(part))
-    return next(named, "").rsplit("--", maxsplit=1)[-1]
+    return next(named, "").rsplit("--", maxsplit=1)[-1][-_MOST_CHARACTERS:]
+
+
+def publisher_in(name: str) -> str:
+    """The publisher in a name at the hub, or in a folder of the hub's cache, in lower case; "" if it has none."""
+    parts = name.lower().split("/")
+    cached = next((part.split("--") for part in parts if part.startswith("models--")), None)
+    if cached is not None:
+        return cached[1]
+    return parts[0] if len(parts) == 2 and parts[0] not in (".", "..", "~") else ""
 
 
 def billions_in(name: str) -> float | str:

@@ -48,13 +48,17 @@ class SlidingWindow:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How a quantised model stores its weights: bytes for each, and the parts that are not quantised, from 0 to 1."""
+    """How a quantised model stores its weights: bytes for each, and the parts that are not quantised, from 0 to 1.
+
+    `predictors` are the layers that predict further tokens.
+    """
 
     bytes_per_weight: float
     attention: float = 0.0
     feed_forward: float = 0.0
     shared_experts: float = 0.0
     experts: float = 0.0
+    predictors: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

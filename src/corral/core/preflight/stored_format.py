@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from corral.core.preflight.model_shape import Stored
+from corral.core.preflight.model_shape import ModelShape, Stored
 from corral.core.preflight.plain_config import PlainConfig, number_in
 from corral.core.preflight.precision import BYTES_PER_WEIGHT, canonical
 
@@ -30,7 +30,23 @@ def stored_format(config: Any, layers: int) -> tuple[str | None, Stored | None]:
     name = _name(config, scheme)
     if name is None:
         return None, None
-    return name, Stored(_bytes_per_weight(name, scheme), **_kept(_left_out(config), layers))
+    left_out = list(_left_out(config))
+    predictors = 1.0 if any(_is_beyond(module, layers) for module in left_out) else 0.0
+    return name, Stored(_bytes_per_weight(name, scheme), **_kept(left_out, layers), predictors=predictors)
+
+
+def usual_storage(shape: ModelShape, name: str) -> Stored:
+    """Return how models of this shape are usually stored in a format.
+
+    In FP4, models with experts, with compressed or linear attention keep their attention and predictors in 16 bits.
+    """
+    mixed = name == "fp4" and (shape.experts or shape.latent or shape.linear)
+    return in_mixed_precision(name) if mixed else Stored(BYTES_PER_WEIGHT[name])
+
+
+def in_mixed_precision(name: str) -> Stored:
+    """Return the storage in a format with attention and predictors in 16 bits."""
+    return Stored(BYTES_PER_WEIGHT[name], attention=1.0, predictors=1.0)
 
 
 def _scheme(config: PlainConfig) -> PlainConfig:
@@ -71,6 +87,12 @@ def _left_out(config: PlainConfig) -> Iterable[str]:
         listed = config.get(name)
         if isinstance(listed, list):
             yield from (one.lower()[:200] for one in listed[:_MOST_NAMES] if isinstance(one, str))
+
+
+def _is_beyond(module: str, layers: int) -> bool:
+    """Whether a module is of the layers behind the last one, which predict further tokens."""
+    layer = _LAYER.search(module)
+    return "mtp" in module if layer is None else int(layer[1]) >= layers
 
 
 def _kept(modules: Iterable[str], layers: int) -> Mapping[str, float]:

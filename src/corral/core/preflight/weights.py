@@ -53,16 +53,19 @@ def device_bytes(shape: ModelShape, stored: Stored, plain: float, spread: Ranks)
         "experts": stored.experts,
     }
     parts = _layer_parts(shape, spread)
-    layers = sum(
-        weights * (kept[part] * plain + (1 - kept[part]) * stored.bytes_per_weight) for part, weights in parts.items()
-    )
+    layers = sum(weights * _mean_bytes(stored, kept[part], plain) for part, weights in parts.items())
     stage = -(-shape.layers // spread.stages) / shape.layers
     wide = max(2.0, plain)
     tables = (1 + shape.predictors) * table_weights(shape) * wide / spread.feed_forward
     if spread.stages > 1 and not shape.tied:
         tables *= 0.5
-    predicting = _predicting(shape, spread) * stored.bytes_per_weight
+    predicting = _predicting(shape, spread) * _mean_bytes(stored, stored.predictors, plain)
     return UNCOUNTED * (layers * stage + predicting + tables + shape.encoders * wide)
+
+
+def _mean_bytes(stored: Stored, kept: float, plain: float) -> float:
+    """The bytes of a weight if this part of the weights is not quantised."""
+    return kept * plain + (1 - kept) * stored.bytes_per_weight
 
 
 def _layer_parts(shape: ModelShape, spread: Ranks) -> Mapping[str, int]:

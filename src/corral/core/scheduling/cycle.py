@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from corral.core.model.jobs.job import Job
 from corral.core.model.placing.allocation import Placement, Promise
+from corral.core.model.placing.eviction import EvictionRule
 from corral.core.model.placing.fit import Misfit
 from corral.core.model.placing.plan import Plan, Start, Wait, WaitReason
 from corral.core.model.queues.quota import Scope, Used
@@ -83,6 +84,7 @@ class Cycle:
             else:
                 self.waits.append(wait)
                 self._skip_behind(turn, wait)
+        self._empty_a_node()
         return self._plan()
 
     # 1. Next job.
@@ -167,7 +169,22 @@ class Cycle:
         placement = self.giving_way.go(ways, turn.job, wanted)
         if placement is not None:
             self.promises.after_evictions(turn, placement)
+            self._keep_new_places()
         return placement is not None
+
+    def _empty_a_node(self) -> None:
+        """Move the jobs of a nearly empty node, if jobs may be moved and every job that can start has started."""
+        if not self.starts and not any(self._moved(wait.job_id) for wait in self.waits):
+            self.giving_way.empty_a_node()
+            self._keep_new_places()
+
+    def _moved(self, job_id: str) -> bool:
+        eviction = self.jobs[job_id].eviction
+        return eviction is not None and eviction.rule is EvictionRule.MOVE
+
+    def _keep_new_places(self) -> None:
+        for job, placement in self.giving_way.new_places:
+            self.promises.after_move(job, placement, self.run_s(job))
 
     # 5. Reason.
 

@@ -1,6 +1,6 @@
 """Forecasts when each waiting job starts, by a simulation that plans again whenever a job is expected to end."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
@@ -22,8 +22,10 @@ from corral.core.model.view import View
 from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.promising.backfill import MOMENT_S, certainty
 from corral.core.scheduling.promising.run_time import expected_end, run_estimate_s
+from corral.core.scheduling.queueing.barred_nodes import barred_to, kept_off
 from corral.core.scheduling.queueing.pools import closed_pools_of
 from corral.core.scheduling.state.neighbours import keeps_apart, neighbours_in
+from corral.core.scheduling.state.packed_request import request_of
 
 LOOKS = 3_000
 """The most looks at jobs in one forecast, which take 0.1 to 0.5 s. Starts beyond them stay unknown."""
@@ -201,11 +203,13 @@ class _Future:
             # The limit of the job's own array blocks it, whatever becomes free elsewhere.
             return min(of_array, key=lambda one: one.sequence).id
         wait = self._wait_of(job)
-        if wait is not None and wait.reason is WaitReason.LIMIT:
+        if wait is not None and wait.reason in (WaitReason.LIMIT, WaitReason.POWER_BUDGET):
             return None
         ahead = view.jobs.get((wait and wait.behind) or "")
         held_up = job if ahead is None or ahead.phase is not Phase.PENDING else ahead
-        in_the_way = jobs_in_the_way(view, held_up.spec.request, closed_pools_of(view, job.spec.user, job.spec.project))
+        barred = barred_to(view, held_up.spec.user, held_up.spec.container)
+        request = kept_off(request_of(view, held_up), barred)
+        in_the_way = jobs_in_the_way(view, request, closed_pools_of(view, job.spec.user, job.spec.project))
         return in_the_way[0].id if in_the_way else None
 
     def _schedule_end(self, end: float, job: Job, allocation: Allocation) -> None:
@@ -285,7 +289,7 @@ def _on_node(view: View, request: Request, name: str, closed_pools: Sequence[str
     if barred is not None and not (barred.cause is Cause.ANTI_AFFINITY and barred.eviction_helps):
         return []
     useful = _useful(view, request, name, state, closed_pools)
-    lacks = fit(request, state, named=useful)
+    lacks = fit(request, state, usable=useful)
     if not isinstance(lacks, Misfit):
         if request.gang_size == 1:
             return apart
@@ -301,10 +305,8 @@ def _on_node(view: View, request: Request, name: str, closed_pools: Sequence[str
 def _useful(view: View, request: Request, name: str, state: NodeState, closed_pools: Sequence[str]) -> list[int]:
     """The node's devices that the request could have if they were free."""
     closed = {uuid for pool in closed_pools for uuid in view.set_apart.get(pool, {}).get(name, ())}
-    return [index for index in _named(view, request, name, closed) if could_use(request, state.slots[index])]
-
-
-def _named(view: View, request: Request, name: str, closed: set[str]) -> Iterator[int]:
-    for index, device in enumerate(view.nodes[name].devices):
-        if device.uuid not in closed and (not request.device_uuids or device.uuid in request.device_uuids):
-            yield index
+    return [
+        index
+        for index, device in enumerate(view.nodes[name].devices)
+        if device.uuid not in closed and could_use(request, state.slots[index], usable=request.may_use(device))
+    ]

@@ -29,19 +29,22 @@ from corral.core.model.runs.run_history import spent_since
 from corral.core.model.view import View, ViewDraft
 from corral.core.scheduling.cycle import Cycle
 from corral.core.scheduling.evicting.giving_way import GivingWay
+from corral.core.scheduling.evicting.moving import Moves
 from corral.core.scheduling.evicting.preemption import Preemption
 from corral.core.scheduling.evicting.time_slicing import TimeSlices, quantum_expired
 from corral.core.scheduling.evicting.victims import Running
+from corral.core.scheduling.placing.opening import Opening
 from corral.core.scheduling.placing.places import Places
 from corral.core.scheduling.placing.worth.arrival_mix import ArrivalMix
 from corral.core.scheduling.policy import DEFAULT, POLICIES, Policy, policy_of
 from corral.core.scheduling.promising.promises import Promises
 from corral.core.scheduling.promising.run_time import expected_end, run_estimate_s
-from corral.core.scheduling.queueing.admission import Admission, UsedSeconds, weighted_usage
+from corral.core.scheduling.queueing.admission import Admission, UsedSeconds, released, weighted_usage
 from corral.core.scheduling.queueing.demand import Demands
 from corral.core.scheduling.queueing.fair_share import FairShare
 from corral.core.scheduling.queueing.order import OrderContext, Ranking
 from corral.core.scheduling.queueing.pools import Pools
+from corral.core.scheduling.queueing.power_budget import PowerBudget
 from corral.core.scheduling.queueing.waiting import Turns, WaitingJobs
 from corral.core.scheduling.state.capacity import Capacity
 from corral.core.scheduling.state.draft import Choose, Draft
@@ -162,6 +165,7 @@ class Planner:
         evictions = self._time_slice_evictions(draft, context, admission, pools)
         if evictions:
             return Plan(view.version, evictions=evictions, complete=False)
+        moves = Moves(self._running, self._policy_of, pools) if now < view.moves_until else None
         preemption = Preemption(view, self._policy_of, admission, self._running, pools)
         holding = weighted_usage(admission, view.queues)
         draft.timeline = self._timeline(draft, now)
@@ -173,10 +177,10 @@ class Planner:
             run_s=self._run_s,
             turns=Turns(self._waiting.queues, view.jobs, context, holding, preemption.may_go_first),
             admission=admission,
-            ends_of=lambda scope: self._ends_of(scope, now),
+            ends_of=lambda scope: self._ends_of(scope, now, admission),
             fair=fair,
             places=Places(draft, pools, admission, self._chooser),
-            giving_way=GivingWay(preemption, draft, now),
+            giving_way=GivingWay(preemption, draft, now, moves),
             promises=Promises(draft, draft.timeline, admission, view.jobs, lambda: self._ends_soon(now)),
         )
         plan = cycle.decide(view.promises)
@@ -193,8 +197,15 @@ class Planner:
 
     def admission(self, now: float) -> Admission:
         """The limits and quotas at `now`, over the jobs that run then: they decide which jobs may start."""
-        view = self.view
-        return Admission(self._use, self._demands, self._limits or view.limits, view.projects, self._used_s_at(now))
+        view, limits = self.view, self._limits or self.view.limits
+        power = None if limits.power_budget_w is None else self._power_budget(limits.power_budget_w)
+        return Admission(self._use, self._demands, limits, view.projects, self._used_s_at(now), power=power)
+
+    def _power_budget(self, budget_w: int) -> PowerBudget:
+        budget = PowerBudget(budget_w, self._demands.powered_device, self._demands.power_limits_mw)
+        for one in self._running():
+            budget.count(one.job, one.allocation.placement)
+        return budget
 
     def _pools(self, admission: Admission) -> Pools:
         """The pools, which stop lending for some jobs: the first waiting job of each queue, project and user."""
@@ -254,6 +265,21 @@ class Planner:
             if queue.ranking.fault is not None
         )
 
+    def opening(self, job: Job, now: float) -> "Opening":
+        """What a job that need not be among the waiting ones could have now on each node, whatever is promised to
+        others.
+        """
+        admission = self.admission(now)
+        places = Places(Draft(self._capacity, self._memo), self._pools(admission), admission, self._chooser)
+        wanted = replace(places.request(job, inf), respects_promises=False)
+        known = self.view.queues.get(job.spec.queue)
+        policy = self._policy if known is None else policy_of(known, self._policies)
+        scorer = None
+        if policy.ranking:
+            self._chooser(policy.ranking)
+            scorer = self._packers[policy.ranking].scores
+        return Opening(job, wanted, policy, places, self._capacity.changes, scorer)
+
     def learn(self) -> bool:
         """Do one bounded step of learning from arrivals. Return False if there is nothing to learn."""
         return any(packer.learn() for packer in self._packers.values())
@@ -294,7 +320,7 @@ class Planner:
     def _running(self) -> list[Running]:
         allocations = self.view.allocations
         return [
-            Running(job, allocations[job.allocation_id])
+            Running(job, allocations[job.allocation_id], self.view.unsaved_since(allocations[job.allocation_id]))
             for job in self._live.values()
             if job.allocation_id is not None and job.allocation_id in allocations
         ]
@@ -318,10 +344,10 @@ class Planner:
         ]
         return [*running, *draft.started.get(name, ())]
 
-    def _ends_of(self, scope: Scope, now: float) -> Iterator[tuple[float, Used]]:
+    def _ends_of(self, scope: Scope, now: float, admission: Admission) -> Iterator[tuple[float, Used]]:
         """The expected end of each running job of the scope, with the use that ends with it."""
         for one in self._running_in(scope):
-            yield self._end(one.allocation, now), self._demands.of(one.job, one.allocation.placement)
+            yield self._end(one.allocation, now), released(admission, one.job, one.allocation.placement)
 
     def _ends_soon(self, now: float) -> bool:
         """Whether a running job is expected to end within SAME_MOMENT_S of now, before or after."""

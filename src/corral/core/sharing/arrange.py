@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from corral.core.model.devices.device import Device, Node, VirtualLayer
-from corral.core.model.devices.means import Means
+from corral.core.model.devices.means import ClientLimits, Means
 from corral.core.model.devices.model_and_profile_match import model_matches
 from corral.vendors.registry import vendor_of
 
@@ -24,19 +24,24 @@ class Arrangement:
             precedence over an index, an index over a model, a model over ANY. Of equal rules the first counts.
         layers: (which, layer) pairs of the same kind: the software that makes virtual GPUs of devices.
         one_user: whether an MPS device serves one Unix user at a time.
+        clients: the limits that the daemon of an MPS device sets.
         unfit: why MPS cannot run on a device, for a person; None if it can.
+        unhooked: why no library limits jobs on a device, for a person; None if one does.
     """
 
     rules: tuple[tuple[str, Means], ...] = ()
     layers: tuple[tuple[str, VirtualLayer], ...] = ()
     one_user: Callable[[Device], bool] = lambda _: True
+    clients: Callable[[Device], ClientLimits] = lambda _: ClientLimits()
     unfit: Callable[[Node, Device], str | None] = lambda node, device: vendor_of(device).unfit(node, device)
+
+    unhooked: Callable[[Device], str | None] = lambda _: None
 
     def node(self, node: Node) -> Node:
         """The node with the means of each device set, and each slice added as a device.
 
-        A device on which MPS cannot run is exclusive instead, if the site asks for MPS: jobs must not share it without
-        the expected protection. `refusals` says why.
+        A device on which the site's MPS or hook cannot work is exclusive instead: jobs must not share it without the
+        expected protection. `refusals` says why.
         """
         devices = [self._device(node, device) for device in node.devices]
         return replace(node, devices=(*devices, *_slices(devices)))
@@ -47,8 +52,8 @@ class Arrangement:
         """
         alike: dict[tuple[str, bool], list[str]] = {}
         for device in node.devices:
-            if device.parent_uuid is None and self.means_asked(device) is Means.MPS:
-                why = self.unfit(node, device)
+            if device.parent_uuid is None:
+                why = self._impossible(node, device, self.means_asked(device))
                 if why is not None:
                     alike.setdefault((why, device.mig_enabled is True), []).append(str(device.index))
         return tuple(
@@ -60,14 +65,21 @@ class Arrangement:
         """The means that the rules give a device; TIMESLICE if no rule names it."""
         return _rule_of(self.rules, device) or Means.TIMESLICE
 
+    def _impossible(self, node: Node, device: Device, means: Means) -> str | None:
+        if means is Means.HOOK:
+            return self.unhooked(device)
+        return self.unfit(node, device) if means is Means.MPS else None
+
     def _device(self, node: Node, device: Device) -> Device:
         device = replace(device, virtual=_rule_of(self.layers, device))
         if device.mig_enabled:
             return replace(device, means=Means.MIG)
         means = self.means_asked(device)
-        if means is Means.MIG or (means is Means.MPS and self.unfit(node, device) is not None):
+        if means is Means.MIG or self._impossible(node, device, means) is not None:
             means = Means.EXCLUSIVE
-        return replace(device, means=means, one_user=means is Means.MPS and self.one_user(device))
+        if means is not Means.MPS:
+            return replace(device, means=means)
+        return replace(device, means=means, one_user=self.one_user(device), clients=self.clients(device))
 
 
 def idle_rules(names: Iterable[str], devices: Sequence[Device]) -> tuple[str, ...]:
@@ -117,6 +129,7 @@ def _slices(devices: Sequence[Device]) -> list[Device]:
                     files=partition.files,
                     links=(),
                     power_limit_mw=None,
+                    power_range_mw=None,
                     mig_profile=partition.profile,
                     parent_uuid=device.uuid,
                     slice_milli=vendor_of(device).slice_milli(partition.profile, partition.memory_mib, device),

@@ -47,7 +47,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Overuse:
     """The decision on a job that exceeds its grant; `why` is for its record, `message` for its log."""
 
     action: Action
@@ -82,7 +82,7 @@ def judge(
     state: GuardState,
     now_s: float,
     policy: GuardPolicy,
-) -> tuple[tuple[Verdict, ...], GuardState]:
+) -> tuple[tuple[Overuse, ...], GuardState]:
     """The verdicts on a round of samples (by device UUID), in order of job and device, and the next state.
 
     A job is judged by its own processes only. The first sample above its grant causes a warning. A later one stops the
@@ -90,7 +90,7 @@ def judge(
     the device would run out before the next sample, it is stopped at once. A sample that is old or could not be read
     changes nothing.
     """
-    verdicts: list[Verdict] = []
+    verdicts: list[Overuse] = []
     watched: dict[tuple[str, str, str], Watched] = {}
     for bound in sorted(bounds, key=_key):
         key = _key(bound)
@@ -113,7 +113,7 @@ def _key(bound: Bound) -> tuple[str, str, str]:
 
 def _judge_one(
     bound: Bound, sample: DeviceSample, used_mib: int, before: Watched | None, *, now_s: float, policy: GuardPolicy
-) -> tuple[Watched, Verdict | None]:
+) -> tuple[Watched, Overuse | None]:
     if used_mib <= bound.limit_mib:
         return Watched(used_mib, sample.taken_at), None
     since_s = None if before is None else before.over_since_s
@@ -142,16 +142,16 @@ def _used_mib(sample: DeviceSample, bound: Bound) -> int | None:
     return known_mib if None not in own or known_mib > bound.limit_mib else None
 
 
-def _warn(bound: Bound, used_mib: int, policy: GuardPolicy) -> Verdict:
+def _warn(bound: Bound, used_mib: int, policy: GuardPolicy) -> Overuse:
     used, granted = format_memory(used_mib), format_memory(bound.limit_mib)
     excess = format_memory(used_mib - bound.limit_mib)
     why = f"uses {used} of {bound.device} and was granted {granted}, {excess} too much"
     until = f"it is stopped unless it is back within {policy.grace_s:g} s, sooner if the device runs out"
     message = f"job {bound.job_id} {why}; {until}"
-    return Verdict(Action.WARN, bound.job_id, bound.uuid, used_mib, bound.limit_mib, why, message)
+    return Overuse(Action.WARN, bound.job_id, bound.uuid, used_mib, bound.limit_mib, why, message)
 
 
-def _stop(bound: Bound, used_mib: int, over_s: float, also: str = "") -> Verdict:
+def _stop(bound: Bound, used_mib: int, over_s: float, also: str = "") -> Overuse:
     used, granted = format_memory(used_mib), format_memory(bound.limit_mib)
     lasted = f" for {over_s:.0f} s" if over_s else ""
     why = (
@@ -159,4 +159,4 @@ def _stop(bound: Bound, used_mib: int, over_s: float, also: str = "") -> Verdict
         f"of {granted}{also}; ask for more next time: --gpu-mem {used_mib}M"
     )
     message = f"job {bound.job_id} is stopped: {why}"
-    return Verdict(Action.STOP, bound.job_id, bound.uuid, used_mib, bound.limit_mib, why, message)
+    return Overuse(Action.STOP, bound.job_id, bound.uuid, used_mib, bound.limit_mib, why, message)

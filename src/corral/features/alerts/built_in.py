@@ -71,6 +71,11 @@ BUILT_IN = (
         severity=Severity.CRITICAL,
     ),
     _rule(
+        "device-unhealthy",
+        "unhealthy == 1",
+        "Nothing starts on it until its fault is gone and it has proved itself. `corral health` shows why.",
+    ),
+    _rule(
         "throttled",
         "throttled == 1",
         "Heat or its power supply slows it down: jobs on it take longer.",

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from corral.core.model.devices.device import Device, DeviceSample, Node, Silence, throttle_reasons
+from corral.core.model.devices.device import Device, DeviceCondition, DeviceSample, Node, Silence, throttle_reasons
 from corral.core.model.printable import printable
 from corral.core.model.view import View
 from corral.core.ports.telemetry import NodeContact
@@ -77,16 +77,11 @@ class DeviceSubjects:
     ) -> Subject:
         device, uuid = names.device, names.device.uuid
         measured = sample is not None and sample.metered
-        jobs, unreadable = len(view.holders.get(uuid, ())), _unreadable(view, uuid) if heard else None
+        known = {"jobs": len(view.holders.get(uuid, ())), **_standing(view, uuid, heard=heard)}
         still = names.still
-        if not measured and still is not None and _says(still, jobs, unreadable):
+        if not measured and still is not None and known.items() <= still.readings.items():
             return still
-        readings: dict[str, float | str | None] = {
-            "model": device.model,
-            "node": node.name,
-            "jobs": jobs,
-            "unreadable": unreadable,
-        }
+        readings: dict[str, float | str | None] = {"model": device.model, "node": node.name, **known}
         if sample is not None and measured:
             readings |= _measured(sample)
             readings["new_xid"] = self._new_xid(uuid, sample.xid)
@@ -101,10 +96,6 @@ class DeviceSubjects:
         before = self._xids.get(uuid, 0)
         self._xids[uuid] = xid
         return xid if xid not in (0, before) else 0
-
-
-def _says(subject: Subject, jobs: int, unreadable: int | None) -> bool:
-    return subject.readings["jobs"] == jobs and subject.readings["unreadable"] == unreadable
 
 
 def _names_of(node: Node, device: Device, *, several: bool) -> _Names:
@@ -165,9 +156,16 @@ def _is_slowed(throttle: int) -> int:
     return int(bool(throttle) and not SLOWING.isdisjoint(throttle_reasons(throttle)))
 
 
-def _unreadable(view: View, uuid: str) -> int | None:
-    condition = view.conditions.get(uuid)
-    return None if condition is None else int(condition.unreadable is not None)
+def _standing(view: View, uuid: str, *, heard: bool) -> dict[str, int | None]:
+    """Return whether the device is unreadable, and whether it is unhealthy, as 0 or 1; None if that is unknown.
+
+    What is recorded of its health is known of a device on a silent node, too.
+    """
+    condition, health = view.conditions.get(uuid), view.health.get(uuid)
+    if condition is None:
+        condition, heard = DeviceCondition(uuid, health=health), False
+    unhealthy = int(condition.sick) if heard or condition.sick else None
+    return {"unreadable": int(condition.unreadable is not None) if heard else None, "unhealthy": unhealthy}
 
 
 def _printable(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

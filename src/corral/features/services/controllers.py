@@ -23,7 +23,7 @@ from corral.features.services.manifests import (
     service_shape,
 )
 from corral.features.services.node_choice import NodeChoice, NodeWanted, choose_node
-from corral.features.services.parameters import asked_gpus, runtime_arguments
+from corral.features.services.parameters import gpus_in_parameters, runtime_arguments
 from corral.features.services.planned_by_server import placed_by_planner, pod_scheduler, without_meaning
 from corral.features.services.prerequisites import Prerequisites, find_prerequisites
 from corral.features.services.selection import USUAL, NodeAffinity, NodeSelection, selection_of
@@ -243,7 +243,7 @@ class ServiceController:
 
     def _check(self, wanted: ServiceWanted) -> None:
         checked_name(wanted.name)
-        asked_gpus(wanted.parameters, wanted.runtime_name)
+        gpus_in_parameters(wanted.parameters, wanted.runtime_name)  # refused before anything is held
         runtime_arguments(wanted.parameters)
         try:
             self._cluster.get(self.kind.services, wanted.name, wanted.namespace)

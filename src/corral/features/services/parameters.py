@@ -26,7 +26,7 @@ def parameters_from(words: Iterable[str]) -> dict[str, Any]:
     return parameters
 
 
-def asked_gpus(parameters: Mapping[str, Any], runtime: str) -> int | None:
+def gpus_in_parameters(parameters: Mapping[str, Any], runtime: str) -> int | None:
     """The GPUs over which the parameters spread a model with this runtime; None if they name no axis of parallelism.
 
     Raises Refused for sizes that make no sense or contradict each other.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from corral.features.services.parameters import asked_gpus, parameter_text
+from corral.features.services.parameters import gpus_in_parameters, parameter_text
 
 _USUAL = "default"
 """The queue and the project of jobs that name none."""
@@ -68,7 +68,7 @@ class ServiceWanted:
     @property
     def asked_gpus(self) -> int | None:
         """GPUs that it names, or its parameters do. Raises Refused if these make no sense."""
-        return asked_gpus(self.parameters, self.runtime_name) if self.gpus is None else self.gpus
+        return gpus_in_parameters(self.parameters, self.runtime_name) if self.gpus is None else self.gpus
 
 
 def deploy_words(via: str, wanted: ServiceWanted) -> tuple[str, ...]:

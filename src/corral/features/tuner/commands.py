@@ -23,7 +23,7 @@ class TuneCommand(
     Candidates are deployed on GPUs from the queue, and each is measured under the traffic of the task.
 
     Without --follow it prints the task's id; `corral tasks show ID` shows the result. Exits with 1 if no experiment
-    succeeded.
+    succeeded. "corral help docs autotuner" has an example of a task's file, and all its keys.
     """
 
     file: Path | None = path(metavar="[TASK.json]", help="The file of the task: model, parameters, traffic, goal.")

@@ -12,6 +12,7 @@ from corral.features.tuner.model.tuning_error import for_everybody, shortened
 FIGURES = (
     *("mean_e2e_latency", "p50_e2e_latency", "p90_e2e_latency", "p99_e2e_latency", "mean_ttft", "mean_tpot"),
     *("mean_output_throughput", "mean_total_throughput", "mean_total_throughput_per_gpu", "success_rate"),
+    "energy_per_output_token_j",
 )
 """The metrics in a summary."""
 

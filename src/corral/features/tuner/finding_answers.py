@@ -66,7 +66,7 @@ class ParameterImportance:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFront:
-    """The experiments that no other beats in two figures at once; `ids` by ascending `x`."""
+    """The experiments that no other on the same model of GPU beats in two figures at once; `ids` by model, then `x`."""
 
     x: str
     y: str

@@ -45,7 +45,7 @@ _FILES = {
 async def estimate(request: Request, context: RequestContext) -> Response:
     """Estimate the most that a task would take, and check it. Nothing is stored."""
     spec = await read_body(request, TuningSpec)
-    return await _long(request, lambda: to_json(context.of(TaskInsight).estimate(spec)))
+    return await _long(request, lambda: to_json(context.of(TaskInsight).estimate(spec, context.caller)))
 
 
 @router.get(

@@ -70,6 +70,7 @@ class TaskAccess:
     def create(self, spec: TuningSpec, caller: Caller) -> TaskRow:
         """Record a task; it begins when it is started. Raises Refused, and Conflict if the user has too many."""
         notes = _checked(spec, self._site)
+        self._check_place(spec, caller.user)
         (task_id,) = self._ledger.next_ids(1)
         at = self._clock.now()
         made = TuningTask(task_id, caller.user, spec, at, notes=notes)
@@ -204,6 +205,11 @@ class TaskAccess:
             return (TaskEnded(ended, by=caller.user, at=at),)
 
         return self._changed(task_id, caller, change)
+
+    def _check_place(self, spec: TuningSpec, user: str) -> None:
+        from corral.features.tuner.tasks.task_check import check_place
+
+        check_place(spec, self._ledger.view(), user)
 
     def _started(self, tuner: TunerSlice, task: TuningTask, caller: Caller) -> TaskStarted:
         _must_rest(tuner, task)

@@ -29,6 +29,7 @@ def check_bounds(spec: TuningSpec) -> None:
     within("max_parallel", spec.max_parallel, 1, MOST_PARALLEL)
     if spec.gpu_wait_timeout_s is not None:
         within("gpu_wait_timeout_s", spec.gpu_wait_timeout_s, 0, LONGEST_S)
+    _check_timeout(spec.optimization.get("timeout_per_iteration"))
     check_selection(spec.gpu_selection, "gpu_selection.")
     if spec.gpu_selection != USUAL and spec.deployment_mode not in (DeploymentMode.OME, DeploymentMode.KSERVE):
         raise Refused(
@@ -37,6 +38,15 @@ def check_bounds(spec: TuningSpec) -> None:
         )
     _check_parameters(spec)
     _check_benchmark(spec.benchmark)
+
+
+def _check_timeout(seconds: object) -> None:
+    field = "optimization.timeout_per_iteration"
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise Refused(f"{field} is {seconds!r:.40}; it must be a number of seconds, such as 1800", field=field)
+    within(field, seconds, 1, LONGEST_S)
 
 
 def _check_parameters(spec: TuningSpec) -> None:

@@ -74,14 +74,17 @@ class TaskInsight:
         self._lock = Lock()
         self._found: dict[tuple[str, bool, bool], _Found] = {}
 
-    def estimate(self, spec: TuningSpec) -> TaskEstimate:
+    def estimate(self, spec: TuningSpec, caller: Caller) -> TaskEstimate:
         """Return an estimate of a task without recording anything. Raises Refused as `TaskAccess.create`."""
         from corral.features.tuner.tasks.asked_gpus import asked_gpus
         from corral.features.tuner.tasks.obtainable_gpus import obtainable_gpus
+        from corral.features.tuner.tasks.task_check import check_place
         from corral.features.tuner.tasks.task_estimate import estimate
 
         check_bounds(spec)
-        there = obtainable_gpus(asked_gpus(spec).request, self._ledger.view().nodes.values())
+        view = self._ledger.view()
+        check_place(spec, view, caller.user)
+        there = obtainable_gpus(asked_gpus(spec).request, view.nodes.values())
         return estimate(spec, there, self._site)
 
     def summaries(self, task_id: str, caller: Caller, *, after: int = 0, limit: int) -> ExperimentSummaries:
@@ -164,11 +167,11 @@ class TaskInsight:
 
     def _winner(self, detail: TaskDetail, caller: Caller) -> ExperimentRow:
         if detail.task.best_experiment_id is None:
-            if detail.task.successful_experiments:
-                why = (
-                    "no experiment has a score yet, or they ran on several models of GPU, whose figures do not compare"
-                )
+            if self._store.scored(detail.task.id):
+                why = "its experiments ran on several models of GPU, whose figures do not compare; name one of them"
                 raise Conflict(f"task {detail.task.id} has no winner: {why}")
+            if detail.task.successful_experiments:
+                raise Conflict(f"task {detail.task.id} has no winner: no experiment has a score yet")
             raise Conflict(f"no experiment of task {detail.task.id} has succeeded yet, so there is no winner")
         return self._experiments.find(detail.task.best_experiment_id, caller)
 

@@ -14,12 +14,15 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import corral
 from corral.clock import SystemClock
 from corral.config import OnIsolation, Settings, load_settings
 from corral.core.model.errors import BackendFailed, CorralError, Forbidden, NodeUnreachable, Refused
@@ -27,9 +30,13 @@ from corral.core.model.home import SOCKET_PATH_BYTES, Home
 from corral.core.ports.node import NodeAgent
 from corral.event_log import log_to_stderr
 from corral.host.node.agent_calls import METHODS
+from corral.host.node.agent_claim import MAX_CLAIM_BYTES, Claims, read_claim
+from corral.host.node.host_accounts import HostAccounts
+from corral.host.node.installed.agent_places import AgentPlaces
 from corral.host.node.launches.cut_off_from_server import IsolationWatch
 from corral.host.node.local import LocalNode
 from corral.host.node.mock.mock_faults import MockFaults
+from corral.host.node.own_installation import OwnInstallation
 from corral.host.node.protocol import GREETING, VERSION, BadFrame, Closed, plain_error, receive, send
 from corral.pid_file import only_process_of
 from corral.unix_peer import peer_of
@@ -43,7 +50,12 @@ BROKEN = 70
 MOST_CONNECTIONS = 64
 """The most connections. Each has a thread; a server needs a few, and one for each log read or submission inspected."""
 
+REPLACED = -1
+"""The result of `run` if another version is to take this agent's place."""
+
 _GREETING_S = 1.0
+_CLAIM_S = 10.0
+"""The time limit for the claim of a server."""
 _LOCK_S = 3.0
 """The agent of a killed server unlocks its home within this time. Otherwise it hangs and is killed."""
 
@@ -63,6 +75,7 @@ class AgentOptions:
         server_home: the home by which jobs find their server; None is the agent's home.
         address: the address at which members of a gang reach this host.
         parent_pid: the agent ends when this process, its parent, does.
+        claimed: it serves the one server that joined this host, and runs jobs as their users' accounts on this host.
     """
 
     home: str
@@ -73,6 +86,7 @@ class AgentOptions:
     server_home: str | None = None
     address: str = "127.0.0.1"
     parent_pid: int | None = None
+    claimed: bool = False
 
 
 def _nothing() -> None:
@@ -83,7 +97,7 @@ class AgentServer:
     """Answers the calls of a node's server, each connection on a thread of its own.
 
     `may_answer` is called before each call is carried out, and again before its answer is sent. It may block. `called`
-    is called after each call.
+    is called after each call. With `claims` a connection begins with a claim (`corral.host.node.agent_claim`).
     """
 
     def __init__(
@@ -92,13 +106,15 @@ class AgentServer:
         name: str,
         path: Path,
         *,
+        claims: Claims | None = None,
         may_answer: Callable[[], None] = _nothing,
         called: Callable[[], None] = _nothing,
     ) -> None:
         self._may_answer = may_answer
         self._called = called
+        self._claims = claims
         self._node = node
-        self._greeting = {GREETING: VERSION, "node": name}
+        self._greeting = {GREETING: VERSION, "node": name, "version": corral.__version__}
         self._path = path
         self._ending, self._end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._lock = threading.Lock()
@@ -135,14 +151,10 @@ class AgentServer:
             os.write(self._end, b"x")
 
     def _welcome(self, connection: socket.socket) -> None:
-        connection.settimeout(_GREETING_S)
         refusal = self._refusal(connection)
-        try:
-            send(connection, self._greeting if refusal is None else plain_error(refusal))
-        except OSError:
-            connection.close()
-            return
         if refusal is not None:
+            with suppress(OSError):
+                send(connection, plain_error(refusal), time.monotonic() + _GREETING_S)
             connection.close()
             return
         with self._lock:
@@ -158,8 +170,24 @@ class AgentServer:
                 return NodeUnreachable(f"this agent has {MOST_CONNECTIONS} connections, the limit")
         return None
 
+    def _greet(self, connection: socket.socket) -> bool:
+        """Answer the claim of the server, if there must be one, and greet. Return whether calls may follow."""
+        releases = False
+        if self._claims is not None:
+            try:
+                claim = read_claim(receive(connection, time.monotonic() + _CLAIM_S, MAX_CLAIM_BYTES))
+                self._claims.admit(claim)
+                releases = claim.releases
+            except CorralError as refusal:
+                send(connection, plain_error(refusal), time.monotonic() + _GREETING_S)
+                return False
+        send(connection, self._greeting, time.monotonic() + _GREETING_S)
+        return not releases
+
     def _attend(self, connection: socket.socket) -> None:
         try:
+            if not self._greet(connection):
+                return
             while True:
                 message = receive(connection)
                 self._may_answer()
@@ -231,13 +259,14 @@ def _listener(path: Path) -> socket.socket:
 
 
 def run(options: AgentOptions) -> int:
-    """Serve until SIGTERM. Return 0 after an orderly end, 1 if the agent could not start."""
+    """Serve until SIGTERM. Return 0 after an orderly end, 1 if the agent could not start, or REPLACED."""
     os.umask(0o077)
     threading.excepthook = _crash
     try:
         _die_with(options.parent_pid)
         home = Home(Path(options.home).absolute())
         settings = load_settings(home.config_file if options.config is None else Path(options.config))
+        claims = Claims(home) if options.claimed else None
         # The server that starts agents has a lock of its own: another agent can only be one of an earlier server.
         started = options.parent_pid is not None
         with only_process_of(home, patience_s=_LOCK_S if started else 0.0, by_force=started):
@@ -251,19 +280,32 @@ def run(options: AgentOptions) -> int:
                 name=options.node,
                 server_home=None if options.server_home is None else Path(options.server_home),
                 address=options.address,
+                accounts=None if claims is None else HostAccounts(partial(_only_user, claims)),
             )
-            _serve_node(node, options, settings)
+            return _serve_node(node, home, claims, options, settings)
     except (CorralError, OSError) as error:
         log.error("%s", error)
         return 1
-    return 0
 
 
-def _serve_node(node: LocalNode, options: AgentOptions, settings: Settings) -> None:
-    """Serve the node, with the faults of a mock file, and with its isolation rule for times without a server."""
+def _only_user(claims: Claims) -> str | None:
+    owner = claims.owner()
+    return None if owner is None else owner.user
+
+
+def _serve_node(node: LocalNode, home: Home, claims: Claims | None, options: AgentOptions, settings: Settings) -> int:
+    """Serve the node, with the faults of a mock file, and with its isolation rule for times without a server.
+
+    Return what `run` does.
+    """
+    replaced = threading.Event()
 
     def switch_off() -> None:
         node.power_off()
+        server.stop()
+
+    def give_way() -> None:
+        replaced.set()
         server.stop()
 
     with ExitStack() as stack:
@@ -277,11 +319,13 @@ def _serve_node(node: LocalNode, options: AgentOptions, settings: Settings) -> N
             called = isolation.called
             stack.callback(isolation.close)
             isolation.start()
+        node.installation = OwnInstallation(home, AgentPlaces.own(), give_way)
         name = options.node or os.uname().nodename
-        server = AgentServer(node, name, Path(options.socket), may_answer=may_answer, called=called)
+        server = AgentServer(node, name, Path(options.socket), claims=claims, may_answer=may_answer, called=called)
         if faults is not None:
             faults.start()
         _serve(server)
+    return REPLACED if replaced.is_set() else 0
 
 
 def _serve(server: AgentServer) -> None:
@@ -318,9 +362,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--server-home", metavar="DIR", help="home of the server of the jobs; default the home")
     parser.add_argument("--address", default="127.0.0.1", help="address by which other hosts reach this one, for gangs")
     parser.add_argument("--parent-pid", type=int, help="end when this process, which must be the parent, does")
-    options = AgentOptions(**vars(parser.parse_args(argv)))
+    parser.add_argument("--claimed", action="store_true", help="serve the one server that has joined this host")
+    words = sys.argv[1:] if argv is None else argv
+    options = AgentOptions(**vars(parser.parse_args(words)))
     log_to_stderr()
-    return run(options)
+    status = run(options)
+    if status == REPLACED:
+        # The process stays the same, for systemd and for whoever started it.
+        os.execv(AgentPlaces.own().command, ["corral", "agent", *words])
+    return status
 
 
 if __name__ == "__main__":

@@ -10,7 +10,17 @@ from functools import partial
 from typing import Any, get_type_hints
 
 from corral.core.model.errors import Refused
-from corral.core.ports.node import HostAccess, InnerCommands, Inputs, Launches, Logs, NodeNews
+from corral.core.ports.node import (
+    AccountChecks,
+    HostAccess,
+    InnerCommands,
+    Inputs,
+    Installation,
+    Launches,
+    Logs,
+    NodeNews,
+    Trees,
+)
 from corral.wire import from_plain
 
 
@@ -41,6 +51,19 @@ class Method:
         return None if self.result is type(None) else from_plain(self.result, plain, field="result")
 
 
+PARTS: Mapping[str, type] = {
+    "news": NodeNews,
+    "launches": Launches,
+    "logs": Logs,
+    "inputs": Inputs,
+    "executions": InnerCommands,
+    "trees": Trees,
+    "host": HostAccess,
+    "accounts": AccountChecks,
+    "installation": Installation,
+}
+
+
 class CarriedAgent:
     """Implements all parts of a `corral.core.ports.node.NodeAgent` by passing each call to `carry`."""
 
@@ -49,11 +72,14 @@ class CarriedAgent:
     logs: Logs
     inputs: Inputs
     executions: InnerCommands
+    trees: Trees
     host: HostAccess
+    accounts: AccountChecks | None
+    installation: Installation
 
     def __init__(self, carry: Callable[..., Any]) -> None:
         """`carry(method, *arguments)`, also with named arguments, makes a call and returns its result."""
-        for part in CarriedAgent.__annotations__:
+        for part in PARTS:
             setattr(self, part, _CarriedPart(part, carry))
 
 
@@ -70,7 +96,7 @@ class _CarriedPart:
 
 
 def _methods() -> Iterator[Method]:
-    for part, port in CarriedAgent.__annotations__.items():
+    for part, port in PARTS.items():
         for name, function in vars(port).items():
             if inspect.isfunction(function) and not name.startswith("_"):
                 hints = get_type_hints(function)

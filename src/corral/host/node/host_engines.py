@@ -1,7 +1,7 @@
 """The engines that need nothing but this host: its own devices, or the nodes of a mock cluster."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,23 +27,27 @@ def find_host_engine(
     clock: SystemClock,
     mock: Path | None,
     allocations: Mapping[str, Iterable[str]],
+    *,
+    other_hosts: Callable[[], bool] = lambda: False,
 ) -> NodeEngine:
     """Return the engine: this host with its own devices or those of a mock file, or the nodes of a mock cluster. Raises
     Refused for an invalid file.
 
-    `allocations` are the ids of the allocations that the ledger has on each node.
+    `allocations` are the ids of the allocations that the ledger has on each node. `other_hosts` says whether jobs may
+    also run on other hosts.
     """
     if mock is not None and read_mock_cluster(mock).named:
         # This module is imported late: a server of one host spawns no agents and needs no code for that.
         from corral.host.node.mock.mock_nodes import MockNodes
 
-        return MockNodes(home, mock, _containers(settings))
-    return _ThisHost(home, settings, clock, mock, former_name(home, allocations))
+        return MockNodes(home, mock, _containers(settings, other_hosts))
+    containers = _containers(settings, other_hosts)
+    return _ThisHost(home, settings, clock, mock, former_name(home, allocations), containers=containers)
 
 
-def _containers(settings: Settings) -> DockerSite:
-    """Return the rules for jobs in containers. All nodes are on this host and share its Docker."""
-    return replace(docker_site(settings), no_docker=no_docker)
+def _containers(settings: Settings, other_hosts: Callable[[], bool]) -> DockerSite:
+    """Return the rules for jobs in containers. Without other hosts, all nodes share this host's Docker."""
+    return replace(docker_site(settings), no_docker=lambda: None if other_hosts() else no_docker())
 
 
 def former_name(home: Home, allocations: Mapping[str, Iterable[str]]) -> str | None:
@@ -70,11 +74,20 @@ class _ThisHost:
     remarks = ()
     pod_scheduler = None
 
-    def __init__(self, home: Home, settings: Settings, clock: SystemClock, mock: Path | None, name: str | None) -> None:
+    def __init__(
+        self,
+        home: Home,
+        settings: Settings,
+        clock: SystemClock,
+        mock: Path | None,
+        name: str | None,
+        *,
+        containers: DockerSite,
+    ) -> None:
         self._home = home
         self._node = LocalNode(home, settings, clock, mock=mock, name=name)
         source = self._node.source
-        self.traits = EngineTraits(source, here=source != "mock", containers=_containers(settings))
+        self.traits = EngineTraits(source, here=source != "mock", containers=containers)
 
     def log_path(self, node: str, job_id: str, rank: int) -> str | None:
         return str(self._home.log_of(job_id, rank))

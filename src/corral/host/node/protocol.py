@@ -1,9 +1,12 @@
 """The protocol between server and agent: frames of JSON with the calls of `corral.host.node.agent_calls`.
 
 A frame is its length, four bytes with the highest first, and that many bytes of JSON. The agent greets a new connection
-with `{"corral-agent": VERSION, "node": NAME}`, or with an error. Then one call follows the other: `{"call":
-"launches.stop", "arguments": {"launch_id": "4.1"}}` is answered with `{"result": ...}` or with `{"error": "Refused",
-"message": ..., "field": ...}`, named by the class that is raised again on the other side.
+with `{"corral-agent": VERSION, "node": NAME, "version": OF_CORRAL}`, or with an error. An agent that serves a server on
+another host waits for that server's claim before it greets (`corral.host.node.agent_claim`).
+
+Then one call follows the other: `{"call": "launches.stop", "arguments": {"launch_id": "4.1"}}` is answered with
+`{"result": ...}` or with `{"error": "Refused", "message": ..., "field": ...}`, named by the class that is raised again
+on the other side.
 """
 
 import json
@@ -14,21 +17,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from corral.core.model import errors
-from corral.core.model.errors import BackendFailed, CorralError, Refused
+from corral.core.model.errors import BackendFailed, CorralError, LedgerFailed, Refused
 
-VERSION = 2
+VERSION = 3
 """The version of the protocol: it grows with changes that an older side would misunderstand."""
+
+OLDEST_WATCHED = 2
+"""The oldest version of an agent that a server still watches: it reads news, reports and logs there, stops jobs and
+forgets them, and starts none.
+"""
 
 GREETING = "corral-agent"
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """The most bytes of a frame: enough for thousands of launches with their environments."""
 
+MAX_MESSAGE = 2000
+"""The most characters of an error that are read."""
+
 _LENGTH = struct.Struct(">I")
 _READ_BYTES = 256 * 1024
 
 _ERRORS: Mapping[str, type[CorralError]] = {
-    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, CorralError)
+    name: kind
+    for name, kind in vars(errors).items()
+    # The ledger is the server's own: no agent has anything to say about it.
+    if isinstance(kind, type) and issubclass(kind, CorralError) and kind is not LedgerFailed
 }
 
 
@@ -52,12 +66,11 @@ def error_of(answer: Mapping[str, Any]) -> CorralError | None:
     """Return the error in an answer, None if the answer is a result."""
     if "error" not in answer:
         return None
-    kind, message, field = (
-        _ERRORS.get(str(answer["error"]), BackendFailed),
-        str(answer.get("message")),
-        answer.get("field"),
+    kind = _ERRORS.get(str(answer["error"]), BackendFailed)
+    message, field = str(answer.get("message"))[:MAX_MESSAGE], answer.get("field")
+    return (
+        kind(message, field=field if isinstance(field, str) else None) if issubclass(kind, Refused) else kind(message)
     )
-    return kind(message, field=field) if issubclass(kind, Refused) else kind(message)
 
 
 def send(connection: socket.socket, message: Mapping[str, Any], until: float | None = None) -> None:
@@ -69,19 +82,29 @@ def send(connection: socket.socket, message: Mapping[str, Any], until: float | N
     connection.sendall(_LENGTH.pack(len(data)) + data)
 
 
-def receive(connection: socket.socket, until: float | None = None) -> dict[str, Any]:
-    """Return the next frame. Raises Closed, BadFrame, OSError, and TimeoutError at `until` (time.monotonic)."""
-    header = _read(connection, _LENGTH.size, until, may_end=True)
-    (length,) = _LENGTH.unpack(header)
-    if length > MAX_FRAME_BYTES:
-        raise BadFrame(f"a message of {length} bytes was announced, and one may have {MAX_FRAME_BYTES}")
+def receive(connection: socket.socket, until: float | None = None, most_bytes: int = MAX_FRAME_BYTES) -> dict[str, Any]:
+    """Return the next message. Raises Closed, BadFrame, OSError, and TimeoutError at `until` (time.monotonic)."""
+    return message_in(receive_frame(connection, until, most_bytes))
+
+
+def message_in(frame: bytes) -> dict[str, Any]:
+    """Return the message in the bytes of a frame. Raises BadFrame."""
     try:
-        message = json.loads(_read(connection, length, until))
+        message = json.loads(frame)
     except (ValueError, RecursionError) as error:
         raise BadFrame(f"a message is no JSON: {error}") from None
     if not isinstance(message, dict):
         raise BadFrame("a message is no JSON object")
     return message
+
+
+def receive_frame(connection: socket.socket, until: float | None, most_bytes: int) -> bytes:
+    """Return the bytes of the next frame. Raises as `receive` does."""
+    header = _read(connection, _LENGTH.size, until, may_end=True)
+    (length,) = _LENGTH.unpack(header)
+    if length > most_bytes:
+        raise BadFrame(f"a message of {length} bytes was announced, and one may have {most_bytes}")
+    return _read(connection, length, until)
 
 
 def _read(connection: socket.socket, length: int, until: float | None, *, may_end: bool = False) -> bytes:

@@ -19,7 +19,7 @@ from corral.core.model.jobs.job import Job, JobKind, ProcessIdentity
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, Lineage
 from corral.core.ports.host import Processes
-from corral.core.ports.runtime import Execution, InnerCommand
+from corral.core.ports.runtime import Execution, InnerCommand, MainProcesses
 from corral.pidfd import exit_status, send_if
 
 LOOK_AGAIN_S = 0.05
@@ -130,12 +130,13 @@ class WatchRuntime:
             return frozenset()
         return self._processes.family(watch.job.spec.owner.pid)
 
-    def main_pids(self, launch_id: str) -> frozenset[int]:
-        """Return the pid of the owner: the adopted process, or the process with whose end a reservation ends."""
+    def main_processes(self, launch_id: str) -> MainProcesses:
+        """Return the owner: the adopted process, or the process with whose end a reservation ends."""
         with self._lock:
             watch = self._watches.get(launch_id)
         owner = None if watch is None else watch.job.spec.owner
-        return frozenset() if owner is None or not self._processes.alive(owner) else frozenset([owner.pid])
+        gone = owner is None or not self._processes.alive(owner)
+        return MainProcesses() if gone or owner is None else MainProcesses(frozenset([owner.pid]))
 
     def lineage(self, launch_id: str) -> Lineage:
         """Return the owner as the root of the launch's processes.

@@ -7,7 +7,7 @@ from corral.clock import Clock
 from corral.core.model.errors import Refused
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, Lineage
-from corral.core.ports.runtime import Execution, InnerCommand
+from corral.core.ports.runtime import Execution, InnerCommand, MainProcesses
 
 
 class SimulatedRuntime:
@@ -89,17 +89,24 @@ class SimulatedRuntime:
             return tuple(sorted(self._reports))
 
     def forget(self, launch_id: str) -> None:
-        """Remove the record of an ended launch."""
+        """Remove the record of an ended launch. A launch that runs keeps its record."""
         with self._lock:
-            self._reports.pop(launch_id, None)
+            report = self._reports.get(launch_id)
+            if report is not None and report.phase not in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
+                del self._reports[launch_id]
+
+    def lose_record(self, launch_id: str) -> None:
+        """Lose the record of a launch, although it may run: a disk was damaged."""
+        with self._lock:
+            del self._reports[launch_id]
 
     def pids(self, launch_id: str) -> frozenset[int]:
         """Return no pids, because nothing is executed."""
         return frozenset()
 
-    def main_pids(self, launch_id: str) -> frozenset[int]:
-        """Return no pids, because nothing is executed."""
-        return frozenset()
+    def main_processes(self, launch_id: str) -> MainProcesses:
+        """Return no processes, because nothing is executed."""
+        return MainProcesses()
 
     def lineage(self, launch_id: str) -> Lineage:
         """Return an empty lineage, because nothing is executed."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import ClientLimits
 from corral.vendors.registry import vendors
 from corral.vendors.sharing_driver import SharingDriver
 from corral.vendors.vendor import Clients, DaemonWatch, Host, HostSharing, Lost
@@ -23,9 +24,17 @@ class HostDrivers:
         """Return why jobs cannot share a daemon on the device here; None if they can."""
         return self._sharing(device).unfit(node, device)
 
+    def unhooked(self, device: Device) -> str | None:
+        """Return why no library limits jobs on the device here; None if one does."""
+        return self._sharing(device).unhooked(device)
+
     def one_user(self, device: Device) -> bool:
         """Return whether a daemon serves one Unix user at a time on the device."""
         return self._sharing(device).one_user(device)
+
+    def client_limits(self, device: Device) -> ClientLimits:
+        """Return the limits that a daemon sets to the clients of the device."""
+        return self._sharing(device).client_limits(device)
 
     @property
     def warnings(self) -> tuple[str, ...]:

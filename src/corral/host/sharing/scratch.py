@@ -24,7 +24,7 @@ from corral.core.model.printable import printable
 from corral.core.sharing.resource_txt import BadText, ResourceFile, parse, render
 from corral.untrusted import Unread, guarded
 
-_NAME, _SCRIPT, _FRESH = "resource.txt", "script", "resource.new"
+_NAME, _SCRIPT, _STOP, _FRESH = "resource.txt", "script", "stop", "resource.new"
 _FOR_ALL_TO_ENTER = 0o755
 _MOST_BYTES = 1024 * 1024
 _INFO_BYTES = 1024
@@ -32,6 +32,7 @@ _MOST_WORDS = 1000
 _KERNEL = re.compile(r"\d+(_\d+)?")
 """The names of directories that Corral created: the ids of jobs."""
 _ASIDE = re.compile(r"\.\d+(_\d+)?\.\d+")
+_MARK = re.compile(r"\.(\d+(?:_\d+)?)\.kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +102,10 @@ def put(
             root.chmod(0o755 if os.geteuid() == 0 else 0o700)
         fresh = _make(home)
         # A new directory is still private, so nobody can have changed it; it is given to the owner at the end.
-        with _descriptor(root) as top, _descriptor(kernel, top, mounts=fresh) as above:
+        with descriptor(root) as top, descriptor(kernel, top, mounts=fresh) as above:
             with contextlib.suppress(FileExistsError):
                 os.mkdir("config", _FOR_ALL_TO_ENTER, dir_fd=above)
-            with _descriptor("config", above, mounts=fresh) as config:
+            with descriptor("config", above, mounts=fresh) as config:
                 found = os.fstat(config)
                 if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != _FOR_ALL_TO_ENTER:
                     # This process's umask may have removed bits of the mode.
@@ -141,11 +142,26 @@ def _write(config: int, name: str, data: bytes) -> None:
     os.replace(_FRESH, name, src_dir_fd=config, dst_dir_fd=config)
 
 
-def drop(root: Path, kernel: str) -> None:
-    """Remove a kernel's file, and the copy of its script. Raises BackendFailed."""
+def tell_stop(root: Path, kernel: str, text: str | None) -> None:
+    """Write beside a kernel's file when its work is stopped, or remove that (None). Raises BackendFailed."""
     try:
         with _opened(root, kernel) as config:
-            for name in (_SCRIPT, _NAME):
+            if text is None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(_STOP, dir_fd=config)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(_FRESH, dir_fd=config)
+                _write(config, _STOP, text.encode())
+    except OSError as error:
+        raise BackendFailed(f"{root / kernel / 'config' / _STOP} cannot be written: {error.strerror}") from error
+
+
+def drop(root: Path, kernel: str) -> None:
+    """Remove a kernel's file, and all beside it. Raises BackendFailed."""
+    try:
+        with _opened(root, kernel) as config:
+            for name in (_SCRIPT, _STOP, _NAME):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=config)
     except (FileNotFoundError, NotADirectoryError):
@@ -161,10 +177,10 @@ def set_aside(root: Path, kernel: str) -> str | None:
     """
     aside = f".{kernel}.{time.time_ns()}"
     try:
-        with _descriptor(root) as top:
+        with descriptor(root) as top:
             if _removed_bare(top, kernel):
                 return None
-            if _is_mounted_below(str(root / kernel)):
+            if is_mounted_below(str(root / kernel)):
                 raise OSError(errno.EXDEV, "another file system is mounted in it")
             os.rename(kernel, aside, src_dir_fd=top, dst_dir_fd=top)
     except FileNotFoundError:
@@ -177,7 +193,7 @@ def set_aside(root: Path, kernel: str) -> str | None:
 def _removed_bare(top: int, kernel: str) -> bool:
     """Remove a kernel's directories if they are empty. Return whether they are gone."""
     try:
-        with contextlib.suppress(FileNotFoundError), _descriptor(kernel, top) as home:
+        with contextlib.suppress(FileNotFoundError), descriptor(kernel, top) as home:
             os.rmdir("config", dir_fd=home)
         os.rmdir(kernel, dir_fd=top)
     except OSError:
@@ -185,12 +201,69 @@ def _removed_bare(top: int, kernel: str) -> bool:
     return True
 
 
+def put_back(root: Path, aside: str, kernel: str, part: str) -> bool:
+    """Move a directory of a renamed one to where it was. Return whether there was such a directory.
+
+    What is around it belongs to the same user as before. Raises BackendFailed.
+    """
+    try:
+        with descriptor(root) as top, descriptor(aside, top) as old:
+            try:
+                with descriptor(part, old):
+                    owner = os.fstat(old)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            os.mkdir(kernel, 0o700, dir_fd=top)
+            with descriptor(kernel, top) as home:
+                os.rename(part, part, src_dir_fd=old, dst_dir_fd=home)
+                os.chown(f"/proc/self/fd/{home}", owner.st_uid, owner.st_gid)
+    except OSError as error:
+        raise BackendFailed(f"{root / aside / part} cannot be kept: {error.strerror}") from error
+    return True
+
+
+def mark_kept(root: Path, kernel: str) -> None:
+    """Note that a kernel has ended and that the rest of its directory is kept from now on. Raises BackendFailed."""
+    try:
+        (root / _mark(kernel)).touch(mode=0o600)
+    except OSError as error:
+        raise BackendFailed(f"{root / _mark(kernel)} cannot be written: {error.strerror}") from error
+
+
+def unmark_kept(root: Path, kernel: str) -> None:
+    """Note that a kernel's directory is in use again, or gone. Raises BackendFailed."""
+    try:
+        (root / _mark(kernel)).unlink(missing_ok=True)
+    except OSError as error:
+        raise BackendFailed(f"{root / _mark(kernel)} cannot be removed: {error.strerror}") from error
+
+
+def kept(root: Path) -> dict[str, float]:
+    """Return the kernels whose directories are kept, with the seconds since their end."""
+    now, found = time.time(), dict[str, float]()
+    with contextlib.suppress(OSError), os.scandir(root) as entries:
+        for entry in entries:
+            if (name := _MARK.fullmatch(entry.name)) is not None:
+                with contextlib.suppress(OSError):
+                    found[name[1]] = now - entry.stat(follow_symlinks=False).st_mtime
+    return found
+
+
+def kernel_of(aside: str) -> str:
+    """Return the kernel whose directory was renamed to this."""
+    return aside.removeprefix(".").partition(".")[0]
+
+
+def _mark(kernel: str) -> str:
+    return f".{kernel}.kept"
+
+
 def remove(root: Path, name: str) -> None:
     """Remove a renamed directory with all its contents. Raises BackendFailed."""
     try:
-        with _descriptor(root) as top:
+        with descriptor(root) as top:
             try:
-                with _descriptor(name, top) as home:
+                with descriptor(name, top) as home:
                     _emptied(home)
                 os.rmdir(name, dir_fd=top)
             except NotADirectoryError:
@@ -226,9 +299,9 @@ def _removed_own(home: int) -> bool:
     found = False
     try:
         for name in os.listdir(listed):
-            with contextlib.suppress(OSError), _descriptor(name, listed) as config:
+            with contextlib.suppress(OSError), descriptor(name, listed) as config:
                 if os.fstat(config).st_uid == os.geteuid():
-                    for file in (_NAME, _SCRIPT, _FRESH):
+                    for file in (_NAME, _SCRIPT, _STOP, _FRESH):
                         with contextlib.suppress(FileNotFoundError):
                             os.unlink(file, dir_fd=config)
                     os.rmdir(name, dir_fd=listed)
@@ -251,15 +324,15 @@ def left(root: Path) -> tuple[list[str], list[str]]:
 def _opened(root: Path, kernel: str, *, mounts: bool = False) -> Iterator[int]:
     """Open the directory of a kernel's file. Raises OSError."""
     with (
-        _descriptor(root) as top,
-        _descriptor(kernel, top, mounts=mounts) as home,
-        _descriptor("config", home, mounts=mounts) as config,
+        descriptor(root) as top,
+        descriptor(kernel, top, mounts=mounts) as home,
+        descriptor("config", home, mounts=mounts) as config,
     ):
         yield config
 
 
 @contextlib.contextmanager
-def _descriptor(
+def descriptor(
     name: str | Path, above: int | None = None, *, mounts: bool = False, kind: int = os.O_DIRECTORY
 ) -> Iterator[int]:
     """Open a name as an O_PATH descriptor, in the directory `above` if given. It allows no reading, and no file system
@@ -290,7 +363,7 @@ def _mount_of(fd: int) -> bytes:
 
 def _read(config: int, *, mounts: bool) -> str | BadText:
     """Return the text of the file. A link is not followed: its owner may not be allowed to read the target."""
-    with _descriptor(_NAME, config, mounts=mounts, kind=0) as found:
+    with descriptor(_NAME, config, mounts=mounts, kind=0) as found:
         mode = os.fstat(found).st_mode
         if stat.S_ISLNK(mode):
             return BadText("is a symbolic link, which is not followed")
@@ -316,7 +389,7 @@ _REMOVE = ("nice", "find", ".", "-xdev", "-mindepth", "1", "-delete")
 _OPEN_UP = ("nice", "chmod", "-R", "u+rwX", ".")
 
 
-def _is_mounted_below(path: str) -> bool:
+def is_mounted_below(path: str) -> bool:
     """Return whether a file system is mounted below the path; it may never answer. One mounted later costs the time
     limit.
     """
@@ -327,7 +400,7 @@ def _is_mounted_below(path: str) -> bool:
 
 def empty(directory: int) -> None:
     """Remove everything in the directory of this descriptor. Raises BackendFailed if something is left."""
-    if _is_mounted_below(os.readlink(f"/proc/self/fd/{directory}")):
+    if is_mounted_below(os.readlink(f"/proc/self/fd/{directory}")):
         raise BackendFailed("another file system is mounted in it")
     # The first run does not change modes: directories without write permission are rare.
     if _run(directory, _REMOVE):

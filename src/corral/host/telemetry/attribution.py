@@ -78,6 +78,11 @@ class Attribution:
             for sample in samples
         )
 
+    def job_of(self, pid: int) -> str | None:
+        """Return the job of a process that runs now, None if it has none."""
+        found = self._joined(DeviceProcess(pid), _Jobs(self._origins()))
+        return None if found is None or found.job_id == SERVICE else found.job_id
+
     def _join_all(self, processes: Sequence[DeviceProcess], jobs: "_Jobs") -> tuple[DeviceProcess, ...]:
         joined = (self._joined(process, jobs) for process in processes)
         return tuple(process for process in joined if process is not None)

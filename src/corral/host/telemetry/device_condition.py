@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from corral.config import Settings
 from corral.core.model.devices.device import (
-    FIRST_VENDOR,
     Device,
     DeviceCondition,
     DeviceProcess,
@@ -13,10 +12,7 @@ from corral.core.model.devices.device import (
     HoldingPod,
     LastUse,
 )
-from corral.vendors.registry import vendor_named
-
-COOL_DOWN_C = 5
-"""A device that was too hot is well again only this far below the limit."""
+from corral.core.model.devices.health import Verdict
 
 _UTILIZATION_STEP_PCT = 10
 _MEMORY_STEP = 0.02
@@ -42,8 +38,8 @@ def judge(
     *,
     now_s: float,
 ) -> Standing:
-    """Return the standing of `device` by `sample`. `jobs` are the ids of the jobs that hold it, `now_s` is monotonic
-    seconds.
+    """Return the standing of `device` by `sample`, whose signs are known. `jobs` are the ids of the jobs that hold it,
+    `now_s` is monotonic seconds.
 
     A process is foreign unless it belongs to one of `jobs`. A job that uses a device without holding it is foreign too.
     """
@@ -57,12 +53,13 @@ def judge(
     unused_since_s = _unused_since(sample, strangers, before, now_s)
     # A pod keeps its devices, even if it does not use them.
     stale = sample.pod is None and unused_since_s is not None and now_s - unused_since_s >= settings.stale_after_s
-    ill_before = was is not None and was.unhealthy is not None
-    unhealthy = illness(sample, settings.max_temperature_c, ill_before=ill_before, vendor=device.vendor)
+    grave = tuple(sign for sign in sample.signs if sign.lasts and sign.verdict is Verdict.QUARANTINE)
+    unhealthy = sample.illness or next((sign.detail for sign in grave), None)
     ill_since = was.ill_since if was is not None and was.unhealthy is not None else sample.taken_at
     condition = DeviceCondition(
         uuid=device.uuid,
         unhealthy=unhealthy,
+        ill_by=() if sample.illness else tuple(sorted({sign.kind for sign in grave})),
         ill_since=None if unhealthy is None else ill_since,
         strangers=strangers,
         strangers_since=_strangers_since(strangers, sample.pod, was, sample.taken_at),
@@ -74,6 +71,7 @@ def judge(
         utilization_pct=None if sample.counted else sample.utilization_pct,
         pod=sample.pod,
         use=_use_of(sample) if sample.counted else None,
+        parts=sample.parts,
     )
     return Standing(condition, unused_since_s)
 
@@ -152,10 +150,12 @@ def _gist(condition: DeviceCondition) -> tuple[object, ...]:
     return (
         condition.unreadable,
         condition.unhealthy is None,
+        condition.ill_by,
         condition.strangers_since,
         condition.stale,
         condition.lendable,
         condition.pod,
+        condition.parts,
         tuple((process.pid, process.started_at, process.job_id, process.runs_in) for process in condition.strangers),
     )
 
@@ -164,20 +164,3 @@ def _differ(before: int | None, after: int | None, step: int) -> bool:
     if before is None or after is None:
         return before is not after
     return abs(after - before) > step
-
-
-def illness(
-    sample: DeviceSample, max_temperature_c: int, *, ill_before: bool, vendor: str = FIRST_VENDOR
-) -> str | None:
-    """Return why the device is unhealthy, None if it is healthy. A missing reading does not count as unhealthy."""
-    if sample.illness is not None:
-        return sample.illness
-    if sample.ecc_errors:
-        return (
-            f"{sample.ecc_errors} uncorrectable memory errors since the driver was loaded; "
-            f"reset it: {vendor_named(vendor).signs.reset(sample.uuid)}"
-        )
-    limit_c = max_temperature_c - (COOL_DOWN_C if ill_before else 0)
-    if sample.temperature_c is not None and sample.temperature_c > limit_c:
-        return f"it is at {sample.temperature_c}°C; at most {limit_c}°C is allowed"
-    return None

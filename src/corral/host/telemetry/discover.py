@@ -8,7 +8,7 @@ from pathlib import Path
 from corral.clock import Clock
 from corral.core.model.devices.device import Device, DeviceSample, Node
 from corral.core.model.errors import BackendFailed
-from corral.core.ports.telemetry import Source
+from corral.core.ports.telemetry import CARELESS, Care, Source
 from corral.host.telemetry.host import host_node, numa_node_of
 from corral.vendors.registry import vendors
 from corral.vendors.vendor import DriverSource, FoundDevices, NotHere, Vendor
@@ -26,17 +26,19 @@ def discover(
     allocated: Callable[[], Mapping[str, int]] = dict,
     labels: Labels | None = None,
     node: str | None = None,
+    power_limits: Callable[[], Mapping[str, int]] = dict,
 ) -> Source:
     """Return the source for this host: the mock file if one is given, otherwise the drivers that answer later.
 
     `node` is the name of this host's node in the file, None if the file has only one. `allocated` returns the milli-GPU
-    of each device that jobs hold, for mock devices whose load follows the jobs. Raises Refused for an invalid mock
-    file. No driver is called yet, because the call may hang.
+    of each device that jobs hold, for mock devices whose load follows the jobs, and `power_limits` the limits in mW
+    that were set on mock devices. Raises Refused for an invalid mock file. No driver is called yet, because the call
+    may hang.
     """
     if mock is not None:
         from corral.host.telemetry.mock import MockSource
 
-        return MockSource(mock, clock, allocated=allocated, labels=labels, node=node)
+        return MockSource(mock, clock, allocated=allocated, labels=labels, node=node, power_limits=power_limits)
     return AnyDriver(clock, labels=labels)
 
 
@@ -58,11 +60,23 @@ class AnyDriver:
         self._found: dict[str, FoundDevices] = {}
         self._node: Node | None = None
         self._looked_at: float | None = None
+        self._care = CARELESS
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether no driver needs one long call for whatever is read."""
+        return all(source.one_by_one for source in self._sources.values())
 
     @property
     def name(self) -> str:
         """The names of the drivers in use, such as nvml, or none."""
         return " and ".join(source.name for source in self._sources.values()) or "none"
+
+    def take_care(self, care: Care) -> None:
+        """Deal with devices so from now on, also through drivers that are found later."""
+        self._care = care
+        for source in self._sources.values():
+            source.take_care(care)
 
     def node(self) -> Node:
         """Return the host, with devices once a driver answers. Raises BackendFailed if none answers any more."""
@@ -134,7 +148,7 @@ class AnyDriver:
         reasons: list[str] = []
         for name, vendor in self._makers.items():
             if name not in self._sources:
-                source, why = _first_that_answers(vendor, self._clock)
+                source, why = _first_that_answers(vendor, self._clock, self._care)
                 reasons += why
                 if source is not None:
                     self._sources[name] = source
@@ -148,11 +162,11 @@ def _uuids(found: FoundDevices) -> list[str]:
     return [uuid for device in found.devices for uuid in (device.uuid, *(part.uuid for part in device.partitions))]
 
 
-def _first_that_answers(vendor: Vendor, clock: Clock) -> tuple[DriverSource | None, list[str]]:
+def _first_that_answers(vendor: Vendor, clock: Clock, care: Care) -> tuple[DriverSource | None, list[str]]:
     reasons = []
     for library in vendor.libraries:
         try:
-            return library.open(clock), []
+            return library.open(clock, care), []
         except NotHere:
             continue
         except BackendFailed as error:

@@ -8,13 +8,14 @@ from contextlib import suppress
 
 from corral.clock import Clock
 from corral.config import Settings
-from corral.core.model.devices.device import DeviceCondition, DeviceSample
-from corral.core.model.errors import CorralError
+from corral.core.model.devices.device import DeviceCondition, DeviceSample, Node
+from corral.core.model.errors import CorralError, NodeRefused
 from corral.core.model.fact import ConditionObserved, Observation
+from corral.core.model.printable import printable
 from corral.core.model.view import View
 from corral.core.ports.engine import FeedNews, NodeFeed
 from corral.core.ports.node import News, NodeAgent, NodeNews
-from corral.core.ports.telemetry import NodeContact, NodeListener
+from corral.core.ports.telemetry import Contact, NodeContact, NodeListener
 from corral.host.telemetry.node_contact import WatchedNode
 
 logger = logging.getLogger(__name__)
@@ -24,6 +25,18 @@ ASK_AGAIN_S = 1.0
 
 _HEARD_LOOK_S = 0.005
 """The interval at which a starting hub checks which nodes were heard."""
+
+_PACE = 0.25
+"""The part of a core that a node's news may take in the long run: an agent that never waits slows nobody else."""
+
+_BURST_S = 1.0
+"""The seconds of a core that a node's news may take at once."""
+
+_LEAST_S = 0.0025
+"""An answer counts at least as this much of a core: what follows from it costs time on other threads."""
+
+_RESTART_S = 0.5
+"""A restart of an agent counts as this much of a core, since the node is then compared with the ledger."""
 
 _LOOKS_PER_SILENCE = 20
 """The number of checks for a silent node within the time after which it counts as silent."""
@@ -158,7 +171,24 @@ class Hub:
     def _line(self, name: str, agent: NodeAgent) -> "_Line":
         title = name if self._several else None
         node = WatchedNode(name, self._clock, self._settings, view=self._view, observe=self._observe, title=title)
-        return _Line(node, agent.news, self._closing, poll_s=self._settings.node_silent_after_s / 2)
+        poll_s = self._settings.node_silent_after_s / 2
+        return _Line(node, agent.news, self._closing, self._refusal, poll_s=poll_s)
+
+    def _refusal(self, name: str, found: Node) -> str | None:
+        """Return why the inventory of this node is not taken: another node has one of its devices. None if none has."""
+        view = self._view()
+        others = [line.node for line in self._all() if line.node.name != name]
+        for device in found.devices:
+            other = _holder_of(view, device.uuid)
+            if other is None or self._line_of(other) is None:
+                has = (node for node in others if node.has(device.uuid))
+                other = next((node.name for node in has if node.contact().contact is not Contact.GONE), None)
+            if other not in (None, name):
+                return (
+                    f"nothing starts on node {name}: its GPU {printable(device.uuid)} is on node {other} already, so "
+                    f"it is the same host under two names, or its agent makes it up; remove one of the two"
+                )
+        return None
 
     def _line_of(self, node: str) -> "_Line | None":
         with self._lock:
@@ -194,9 +224,22 @@ class Hub:
 class _Line:
     """Asks one agent for news. After `start` it does so in a loop on a thread."""
 
-    def __init__(self, node: WatchedNode, news: NodeNews | None, closing: threading.Event, *, poll_s: float) -> None:
-        """`closing` is the hub's event; `closed` ends only this line. Without `news` the agent is never asked."""
+    def __init__(
+        self,
+        node: WatchedNode,
+        news: NodeNews | None,
+        closing: threading.Event,
+        refusal: Callable[[str, Node], str | None],
+        *,
+        poll_s: float,
+    ) -> None:
+        """`closing` is the hub's event; `closed` ends only this line. Without `news` the agent is never asked.
+
+        `refusal` returns why the inventory of a node is not taken; None if it is.
+        """
         self.node = node
+        self._refusal = refusal
+        self._pace = _Pace(time.monotonic())
         self.heard = False
         self.closed = False
         self._closing = closing
@@ -220,7 +263,13 @@ class _Line:
         if restarted and self._after:
             # The agent restarted, and these news refer to a number of its earlier process.
             self._after = 0
+            self._pace.spend(_RESTART_S)
             return
+        refusal = None if news.node is None else self._refusal(self.node.name, news.node)
+        if refusal is not None:
+            # The next question is for everything, since the other node may be gone by then.
+            self._after = 0
+            raise NodeRefused(refusal)
         self._after = news.sequence
         self.take(listener, news)
 
@@ -242,11 +291,44 @@ class _Line:
 
     def _listen(self, listener: NodeListener) -> None:
         while not self.closed:
+            began_s = time.thread_time()
             try:
                 self.ask(listener, self._poll_s)
             except CorralError as error:
                 logger.debug("node %s: %s", self.node.name, error)
+                self.node.miss(str(error), at_once=isinstance(error, NodeRefused))
+                self.heard = self.heard or isinstance(error, NodeRefused)
                 self._closing.wait(ASK_AGAIN_S)
+            self._pace.spend(max(_LEAST_S, time.thread_time() - began_s))
+            if pause_s := self._pace.pause_s(time.monotonic()):
+                self._closing.wait(pause_s)
+
+
+class _Pace:
+    """Bounds the part of a core that one node's news may take."""
+
+    def __init__(self, now_s: float) -> None:
+        self._left_s = _BURST_S
+        self._at_s = now_s
+
+    def spend(self, used_s: float) -> None:
+        """Count what the last answer took."""
+        self._left_s -= used_s
+
+    def pause_s(self, now_s: float) -> float:
+        """Return how long to wait before the next question."""
+        self._left_s = min(_BURST_S, self._left_s + _PACE * (now_s - self._at_s))
+        self._at_s = now_s
+        return max(0.0, -self._left_s / _PACE)
+
+
+def _holder_of(view: View, uuid: str) -> str | None:
+    """Return the node on which the ledger has given this device to a job; None if no job has it."""
+    for allocation_id in view.holders.get(uuid, ()):
+        for member in view.allocations[allocation_id].placement.members:
+            if any(grant.uuid == uuid for grant in member.grants):
+                return member.node
+    return None
 
 
 class _FeedLine:

@@ -2,8 +2,9 @@
 
 Corral's own keys, all optional and per device, are `utilization_pct`, `memory_used`, `temperature_c`, `power_w`,
 `compute_capability`, `links`, `processes`, `unreadable`, `lost`, `load`, `ecc_errors`, `memory_bandwidth_pct`,
-`sm_clock_mhz`, `mem_clock_mhz`, `xid`, `throttle` and `vendor`. A link is a peer's `mother_uuid`, its index, or a table
-`{ peer, kind, lanes }`. A link in one direction counts in both.
+`sm_clock_mhz`, `mem_clock_mhz`, `xid`, `xid_pid`, `throttle`, `remap_pending`, `remap_failed`, `hang`, `vendor`,
+`power_limit_w`, `min_power_limit_w`, `max_power_limit_w`, `power_refused` and `file`. A link is a peer's `mother_uuid`,
+its index, or a table `{ peer, kind, lanes }`. A link in one direction counts in both.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,9 @@ _DEVICE_KEYS = (
     *("mother_uuid", "model_name", "numa_node", "subproc_count", "memory_size", "is_mig_device"),
     *("utilization_pct", "memory_used", "temperature_c", "power_w", "compute_capability"),
     *("links", "processes", "unreadable", "lost", "load", "ecc_errors"),
-    *("memory_bandwidth_pct", "sm_clock_mhz", "mem_clock_mhz", "xid", "throttle", "vendor"),
+    *("memory_bandwidth_pct", "sm_clock_mhz", "mem_clock_mhz", "xid", "xid_pid", "throttle", "vendor", "file"),
+    *("remap_pending", "remap_failed", "hang"),
+    *("power_limit_w", "min_power_limit_w", "max_power_limit_w", "power_refused"),
 )
 _READINGS = (
     *("utilization_pct", "memory_used", "temperature_c", "power_w", "processes"),
@@ -52,7 +55,10 @@ class Load(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MockDevice:
-    """A described device and its readings without load; `memory_used_mib` includes the memory of its processes."""
+    """A described device and its readings without load; `memory_used_mib` includes the memory of its processes.
+
+    `power_refused` is the reason with which its driver refuses every power limit; None if it accepts those in range.
+    """
 
     device: Device
     utilization_pct: int = 0
@@ -68,7 +74,12 @@ class MockDevice:
     sm_clock_mhz: int = 1410
     mem_clock_mhz: int = 1593
     xid: int = 0
+    xid_pid: int | None = None
     throttle: int = 0
+    power_refused: str | None = None
+    remap_pending: bool = False
+    remap_failed: bool = False
+    hang: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +147,8 @@ def _read_device(row: Table, number: int, first: Vendor) -> MockDevice:
     row.get("subproc_count", 0, an_int(0, 1_000_000), "a number of processors")
     is_slice = row.get("is_mig_device", False, a_bool, "true or false")
     model, profile = vendor.mock.slice_of(model) if is_slice else (model, "")
+    file = row.get("file", None, a_string, "the path of a device file")
+    files = () if file is None else (file,)
     device = Device(
         uuid=uuid,
         index=0,
@@ -144,8 +157,11 @@ def _read_device(row: Table, number: int, first: Vendor) -> MockDevice:
         compute_capability=row.get("compute_capability", None, _capability, 'a version such as "8.0"'),
         numa_node=row.get("numa_node", None, _numa_node, "the number of a NUMA node, or -1 for none"),
         mig_enabled=is_slice,
-        partitions=(Partition(vendor.mock.slice_id(uuid, number), profile, memory_mib),) if is_slice else (),
+        partitions=(Partition(vendor.mock.slice_id(uuid, number), profile, memory_mib, files),) if is_slice else (),
         vendor=vendor.name,
+        files=files,
+        power_limit_mw=_read_power_mw(row, "power_limit_w"),
+        power_range_mw=_read_power_range_mw(row),
     )
     processes = tuple(_read_process(process) for process in row.tables("processes"))
     held_mib = sum(process.memory_mib or 0 for process in processes)
@@ -168,8 +184,23 @@ def _read_device(row: Table, number: int, first: Vendor) -> MockDevice:
         sm_clock_mhz=row.get("sm_clock_mhz", 1410, an_int(0, 100_000), "a clock in MHz"),
         mem_clock_mhz=row.get("mem_clock_mhz", 1593, an_int(0, 100_000), "a clock in MHz"),
         xid=row.get("xid", 0, an_int(0, 10_000), "the number of an Xid error, 0 for none"),
+        xid_pid=row.get("xid_pid", None, an_int(1, 2**31 - 1), "the process that the driver names in the Xid error"),
         throttle=_read_throttle(row),
+        power_refused=row.get("power_refused", None, a_string, "the driver's words"),
+        remap_pending=row.get("remap_pending", False, a_bool, "true or false"),
+        remap_failed=row.get("remap_failed", False, a_bool, "true or false"),
+        hang=row.get("hang", False, a_bool, "true or false"),
     )
+
+
+def _read_power_range_mw(row: Table) -> tuple[int, int] | None:
+    least, most = (_read_power_mw(row, key) for key in ("min_power_limit_w", "max_power_limit_w"))
+    return None if least is None or most is None else (least, most)
+
+
+def _read_power_mw(row: Table, key: str) -> int | None:
+    watts: float | None = row.get(key, None, _watts, "watts from 0 to 10000")
+    return None if watts is None else round(1000 * watts)
 
 
 def _read_process(row: Table) -> DeviceProcess:
@@ -207,6 +238,7 @@ def _join_slices(whole: MockDevice, part: MockDevice) -> MockDevice:
         memory_mib=(whole.device.memory_mib or 0) + (part.device.memory_mib or 0),
         partitions=whole.device.partitions + part.device.partitions,
         compute_capability=whole.device.compute_capability or part.device.compute_capability,
+        files=whole.device.files + part.device.files,
     )
     return replace(
         whole,
@@ -222,7 +254,11 @@ def _join_slices(whole: MockDevice, part: MockDevice) -> MockDevice:
         ecc_errors=max((e for e in (whole.ecc_errors, part.ecc_errors) if e is not None), default=None),
         memory_bandwidth_pct=max(whole.memory_bandwidth_pct, part.memory_bandwidth_pct),
         xid=whole.xid or part.xid,
+        xid_pid=whole.xid_pid or part.xid_pid,
         throttle=whole.throttle | part.throttle,
+        remap_pending=whole.remap_pending or part.remap_pending,
+        remap_failed=whole.remap_failed or part.remap_failed,
+        hang=whole.hang or part.hang,
     )
 
 

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from corral.clock import CLOCKS_AGREE_S, Clock
@@ -18,11 +18,14 @@ from corral.core.model.devices.device import (
     Silence,
 )
 from corral.core.model.fact import ConditionObserved, NodeObserved, NodeRemoved, Observation, SilenceObserved
+from corral.core.model.printable import printable
 from corral.core.model.units import format_duration
 from corral.core.model.view import View
 from corral.core.ports.node import News
 from corral.core.ports.telemetry import Contact, NodeContact
 from corral.host.telemetry.device_condition import Standing, is_news, judge
+from corral.host.telemetry.signs.device_signs import signs_of
+from corral.host.telemetry.signs.reading import NOTHING_BEFORE, SignMemory
 from corral.host.telemetry.state_log import StateLog
 
 
@@ -33,20 +36,26 @@ class _Standings:
         devices: by UUID, including slices.
         samples: the last sample of each sampled device.
         metered: whether any device ever had a reading.
+        node: the last inventory.
+        view_before: the view when samples were judged last.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, view: View) -> None:
+        self.node: Node | None = None
+        self.view_before = view
         self._settings = settings
         self.devices: dict[str, Device] = {}
         self.samples: dict[str, DeviceSample] = {}
         self.metered = False
         self._standings: dict[str, Standing] = {}
+        self._signs: dict[str, SignMemory] = {}
         self._reported: dict[str, DeviceCondition] = {}
 
     def take(self, node: Node) -> None:
         """Store the inventory; the data of devices that no longer exist is deleted."""
+        self.node = node
         self.devices = {device.uuid: device for device in node.devices}
-        for known in (self.samples, self._standings, self._reported):
+        for known in (self.samples, self._standings, self._signs, self._reported):
             for uuid in [uuid for uuid in known if uuid not in self.devices]:
                 del known[uuid]
 
@@ -61,10 +70,18 @@ class _Standings:
             places = (sample.uuid, *(part.uuid for part in device.partitions))
             jobs = {job for uuid in places for view in views for job in _jobs_on(view, uuid)}
             jobs.add(SERVICE)
-            self.samples[sample.uuid] = sample
+            signed = self.samples[sample.uuid] = self._with_signs(device, sample, jobs)
             self.metered = self.metered or sample.metered
             before = self._standings.get(sample.uuid)
-            self._standings[sample.uuid] = judge(device, sample, before, jobs, self._settings, now_s=now_s)
+            self._standings[sample.uuid] = judge(device, signed, before, jobs, self._settings, now_s=now_s)
+
+    def _with_signs(self, device: Device, sample: DeviceSample, jobs: Collection[str]) -> DeviceSample:
+        if not sample.metered:
+            return sample
+        before, limit_c = self._signs.get(device.uuid, NOTHING_BEFORE), self._settings.max_temperature_c
+        signs, memory = signs_of(device, sample, before, max_temperature_c=limit_c, holders=jobs)
+        self._signs[device.uuid] = memory
+        return replace(sample, signs=signs) if signs else sample
 
     def conditions(self) -> dict[str, DeviceCondition]:
         """Return the condition of each device by its last sample."""
@@ -105,6 +122,8 @@ def _jobs_on(view: View, uuid: str) -> frozenset[str]:
 
 logger = logging.getLogger(__name__)
 
+_LONGEST_TROUBLE = 300
+
 
 class WatchedNode:
     """Judges the news of a node, and reports relevant changes to the ledger. Thread-safe.
@@ -126,19 +145,18 @@ class WatchedNode:
         """`title` is the name of the node in log lines about its devices, None if there is only one node."""
         self.name = name
         self._clock = clock
-        self._silent_after_s = settings.node_silent_after_s
-        self._gone_after_s = settings.node_gone_after_s
+        self._settings = settings
         self._view = view
         self._observe = observe
         self._lock = threading.Lock()
-        self._standings = _Standings(settings)
+        self._standings = _Standings(settings, view())
         self._state_log = StateLog(title)
-        self._view_before = view()
         self._epoch: str | None = None
         self._visit = 0
         self._contact = Contact.SILENT
         self._silence: Silence | None = Silence(clock.now(), f"node {name} has not answered yet")
-        self._heard_at: float | None = None
+        self._seen = NodeContact(name, Contact.SILENT, None)
+        self._trouble: str | None = None
         self._heard_s = self._gone_from_s = clock.monotonic()
         self._clock_difference_s = 0.0
         self._left = False
@@ -162,8 +180,8 @@ class WatchedNode:
                 return None
             visit = self._come(news.epoch)
             observations: list[Observation] = []
-            if news.node is not None:
-                node = replace(news.node, name=self.name)
+            node = None if news.node is None else replace(news.node, name=self.name)
+            if node is not None and (node != self._standings.node or visit is not None):
                 self._standings.take(node)
                 observations.append(NodeObserved(node))
             if visit is not None:
@@ -173,8 +191,8 @@ class WatchedNode:
                 return None
             view = self._view()
             samples = self._by_own_clock(news.samples, news.now)
-            self._standings.record(samples, (self._view_before, view), self._heard_s)
-            self._view_before = view
+            self._standings.record(samples, (self._standings.view_before, view), self._heard_s)
+            self._standings.view_before = view
             self._tell(observations)
             return visit
 
@@ -186,23 +204,32 @@ class WatchedNode:
             if self._left or self._epoch is None:
                 return None
             # An old view would keep all changes since then in memory.
-            self._view_before = self._view()
+            self._standings.view_before = self._view()
             visit = self._come(self._epoch)
             if visit is not None:
                 self._tell([SilenceObserved(self.name, self._silence)])
             return visit
 
-    def miss(self, reason: str) -> None:
-        """Record that the node does not answer, for this reason: a sentence without its full stop."""
+    def miss(self, reason: str, *, at_once: bool = True) -> None:
+        """Record why the node does not answer: a sentence without its full stop.
+
+        The node is silent `at_once`, or after the time for that: then this is a part of the reason.
+        """
+        reason = printable(reason)[:_LONGEST_TROUBLE].rstrip(".")
         with self._lock:
             if self._left or self._contact is Contact.GONE:
                 return
+            if not at_once:
+                self._trouble = reason
+                if self._seen.last_seen_at is not None or self._contact is not Contact.SILENT:
+                    return
+                reason = f"node {self.name} has not answered yet ({reason})"
             if self._silence is not None and self._silence.reason == reason:
                 return
             if self._contact is not Contact.SILENT:
                 self._silent_alone = True
                 logger.warning("node %s is silent: %s. No job starts there; running jobs go on", self.name, reason)
-            self._be_silent(self._silent_since(), reason)
+            self._be_silent(self._silent_since() if at_once else self._clock.now(), reason)
 
     def look(self, feed_trouble: str | None = None) -> bool:
         """Return whether the node has just become gone. Also reports a node that has become silent.
@@ -216,10 +243,13 @@ class WatchedNode:
             now_s = self._clock.monotonic()
             if feed_trouble is not None:
                 self._gone_from_s = now_s
-            elif now_s - self._gone_from_s >= self._gone_after_s and self._contact is not Contact.GONE:
+            elif now_s - self._gone_from_s >= self._settings.node_gone_after_s and self._contact is not Contact.GONE:
                 self._lose(Contact.GONE)
                 return True
-            if now_s - self._heard_s >= self._silent_after_s and self._contact in (Contact.READY, Contact.RETURNING):
+            if now_s - self._heard_s >= self._settings.node_silent_after_s and self._contact in (
+                Contact.READY,
+                Contact.RETURNING,
+            ):
                 self._silent_alone = feed_trouble is None
                 if feed_trouble is None:
                     self._lose(Contact.SILENT)
@@ -268,20 +298,23 @@ class WatchedNode:
     def contact(self) -> NodeContact:
         """Return whether the node answers."""
         with self._lock:
-            return NodeContact(self.name, self._contact, self._heard_at)
+            answers = self._contact in (Contact.READY, Contact.RETURNING)
+            return replace(self._seen, contact=self._contact, connected_at=self._seen.connected_at if answers else None)
 
     def _come(self, epoch: str) -> int | None:
         """Record an answer. Return the number of a new connection if the node was not connected, or its agent has
         restarted.
         """
         self._heard_s = self._gone_from_s = self._clock.monotonic()
-        self._heard_at = self._clock.now()
+        self._seen = replace(self._seen, last_seen_at=self._clock.now())
+        self._trouble = None
         if epoch == self._epoch and self._contact in (Contact.READY, Contact.RETURNING):
             return None
         if self._epoch is not None and self._silent_alone:
             away = "its agent was restarted" if self._contact is Contact.READY else "it answers again"
             logger.info("node %s: %s; what runs there is compared with the ledger", self.name, away)
         self._epoch = epoch
+        self._seen = replace(self._seen, connected_at=self._seen.last_seen_at)
         self._visit += 1
         self._contact = Contact.RETURNING
         self._silence = Silence(
@@ -294,10 +327,10 @@ class WatchedNode:
     def _lose(self, contact: Contact) -> None:
         since = self._silent_since()
         shown = time.strftime("%H:%M:%S", time.localtime(self._clock.shown(since)))
-        reason = f"node {self.name} has not answered since {shown}"
+        reason = f"node {self.name} has not answered since {shown}" + (f" ({self._trouble})" if self._trouble else "")
         if contact is Contact.GONE:
             reason += "; its jobs are given up, and what ran there may still run"
-            after = format_duration(self._gone_after_s)
+            after = format_duration(self._settings.node_gone_after_s)
             logger.warning("node %s is gone: it has not answered for %s. Its jobs are lost, or run again elsewhere "
                            "where they may; what they started there may still run", self.name, after)  # fmt: skip
         else:
@@ -329,6 +362,8 @@ class WatchedNode:
         difference_s = self._clock.now() - sent_at
         if abs(difference_s - self._clock_difference_s) >= CLOCKS_AGREE_S:
             self._clock_difference_s = difference_s
+            ahead_s = 0.0 if abs(difference_s) < CLOCKS_AGREE_S else -difference_s
+            self._seen = replace(self._seen, clock_ahead_s=ahead_s)
         return [_moved(sample, self._clock_difference_s) for sample in samples] if self._clock_difference_s else samples
 
 
@@ -336,7 +371,9 @@ def _moved(sample: DeviceSample, by_s: float) -> DeviceSample:
     processes = sample.processes
     if processes is not None:
         processes = tuple(_process_moved(process, by_s) for process in processes)
-    return replace(sample, taken_at=sample.taken_at + by_s, processes=processes)
+    errors = tuple(replace(error, at=error.at + by_s) for error in sample.errors)
+    vitals = None if sample.vitals is None else replace(sample.vitals, read_at=sample.vitals.read_at + by_s)
+    return replace(sample, taken_at=sample.taken_at + by_s, processes=processes, errors=errors, vitals=vitals)
 
 
 def _process_moved(process: DeviceProcess, by_s: float) -> DeviceProcess:

@@ -23,6 +23,26 @@ LINGER = 0.3
 """The fraction of launches that ignore an order to end and must be killed."""
 
 
+class WrongClock(Clock):
+    """The clock of a host whose wall clock is wrong by `ahead_s`; its durations are right."""
+
+    def __init__(self, right: Clock) -> None:
+        self._right = right
+        self.ahead_s = 0.0
+
+    def now(self) -> float:
+        return self._right.now() + self.ahead_s
+
+    def monotonic(self) -> float:
+        return self._right.monotonic()
+
+    def shown(self, at: float) -> float:
+        return self._right.shown(at)
+
+    def taken(self, wall: float) -> float:
+        return self._right.taken(wall)
+
+
 class WitnessedRuntime(SimulatedRuntime):
     """Simulated work that reports its beginnings and ends to a witness. Some work ends late.
 
@@ -94,6 +114,8 @@ class _FaultyLaunches(SimulatedLaunches):
 class FaultyNode(SimulatedNode):
     """A node with devices. It can fall silent, lose calls or their answers, restart its agent and lose its power.
 
+    Its disk can be full, and its clock wrong.
+
     Attributes:
         silent: it does not answer; its work goes on.
         sick: devices that have failed, by UUID.
@@ -102,7 +124,8 @@ class FaultyNode(SimulatedNode):
     runtime: WitnessedRuntime
 
     def __init__(self, inventory: Node, clock: Clock, witness: Witness) -> None:
-        super().__init__(WitnessedRuntime(inventory.name, clock, witness), clock)
+        self.wrong_clock = WrongClock(clock)
+        super().__init__(WitnessedRuntime(inventory.name, self.wrong_clock, witness), self.wrong_clock)
         self.parts["launches"] = _FaultyLaunches(self)
         self.inventory = inventory
         self.silent = False
@@ -117,11 +140,11 @@ class FaultyNode(SimulatedNode):
         self.samples = {device.uuid: self._sample(device.uuid) for device in self.inventory.devices}
         self.show(self.inventory, tuple(self.samples.values()))
 
-    def go_silent_at(self, call: str, how: str) -> None:
-        """Fall silent at the next call of this name.
+    def fail_at(self, call: str, how: str) -> None:
+        """Fail at the next call of this name.
 
         `how` says what happens to that call: the node falls silent "before" or "after" it is carried out, or it is
-        carried out "late".
+        carried out "late". Or the agent "crashes before" or "crashes after" it, and starts again at once.
         """
         self._mishap = (str(METHODS[call]), how)
 
@@ -155,11 +178,14 @@ class FaultyNode(SimulatedNode):
         mishap = self._mishap
         if mishap is None or mishap[0] != call:
             return do()
-        self._mishap, self.silent = None, True
-        if mishap[1] == "after":
+        how, self._mishap = mishap[1], None
+        self.silent = not how.startswith("crashes")
+        if how.endswith("after"):
             do()
-        elif mishap[1] == "late":
+        elif how == "late":
             self._in_hand.append(do)
+        if how.startswith("crashes"):
+            self.restart_agent()
         raise NodeUnreachable("the node did not answer")
 
     def _sample(self, uuid: str) -> DeviceSample:
@@ -204,6 +230,9 @@ class NodeLink(CarriedAgent):
         super().__init__(self._call)
         self._node = node
         self._cable = cable
+        for part in CarriedAgent.__annotations__:
+            if getattr(node, part, None) is None:
+                setattr(self, part, None)
 
     def close(self) -> None:
         """Do nothing: the node outlives the server."""

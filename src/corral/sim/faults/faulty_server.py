@@ -1,6 +1,5 @@
 """A server over nodes that fail: real ledger, hub, controller and dispatcher, with a clock that is set by hand."""
 
-import threading
 import time
 from collections.abc import Mapping
 
@@ -10,8 +9,14 @@ from corral.core.control.core import ControlCore
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.watching.draining import DrainWatch
+from corral.core.control.watching.health_watch import HealthWatch, ProbationEnd
+from corral.core.control.watching.sick_devices import SickDevices
 from corral.core.ledger.store import open_ledger
+from corral.core.lifecycle.device_faults import device_fell_sick
+from corral.core.lifecycle.device_health import HealthPolicy
 from corral.core.model.answers.site import ServerInfo
+from corral.core.model.devices.device import Device
+from corral.core.model.devices.health import DeviceHealth
 from corral.core.model.fact import NodeObserved
 from corral.core.model.home import Home
 from corral.core.ports.ledger import Decided, Ledger
@@ -21,6 +26,23 @@ from corral.sim.faults.faulty_node import Cable, FaultyNode, NodeLink
 PATIENCE_S = 120.0
 _HESITATION_S = 0.03
 """The time after which a planned start that was not made counts as impossible for now."""
+
+
+WATCH_S = 10.0
+LONGEST_WATCH_S = 40.0
+"""The first and the longest watch over a device that was sick."""
+
+
+class PassedTests:
+    """Implements `corral.core.control.watching.health_watch.DeviceTests`: each device passes, and none is reset."""
+
+    def result(self, node: str, device: Device, health: DeviceHealth, *, may_begin: bool) -> ProbationEnd | None:
+        """Return that the device passed, if its test may begin."""
+        return ProbationEnd() if may_begin else None
+
+    def was_reset(self, node: str, device: Device, health: DeviceHealth) -> bool:
+        """Return that the device was not reset."""
+        return False
 
 
 class FaultyServer:
@@ -36,7 +58,16 @@ class FaultyServer:
             self.ledger, self._nodes, self.hub, clock, settings=settings, rules=RequestRules(), about=ServerInfo
         )
         self.service = self.core.service
-        self._drains = DrainWatch(self.ledger, clock, self.core.dispatcher.stop)
+        stop = self.core.dispatcher.stop
+        policy = HealthPolicy(WATCH_S, LONGEST_WATCH_S)
+        health = HealthWatch(
+            self.ledger, self.hub, clock, policy=policy, tests=PassedTests(), stop=stop, fell_sick=device_fell_sick
+        )
+        self._patrols = (
+            DrainWatch(self.ledger, clock, stop).look,
+            health.look,
+            SickDevices(self.ledger, clock, tell=lambda job_id, line: None).look,
+        )
         self.hub.expect(self.core.listener)
         self.hub.round()
         self._sync()
@@ -47,7 +78,8 @@ class FaultyServer:
         """Do all periodic work of a server once."""
         self.hub.round()
         self.core.recovery.try_again()
-        self._drains.look()
+        for look in self._patrols:
+            look()
         self.core.dispatcher.recheck()
         # A change without effect triggers a new decision: some time may have passed.
         self.ledger.observe([NodeObserved(node) for node in self.ledger.view().nodes.values()])
@@ -105,13 +137,6 @@ class FaultyServer:
 
     def _sync(self) -> None:
         """Wait until every thread has finished its current work."""
-        done = []
         for name in self._nodes:
-            worker = self._nodes.worker(name)
-            event = threading.Event()
-            worker.put(event.set)
-            done.append((event, worker.ask(lambda: None)))
-        for event, answer in done:
-            assert event.wait(PATIENCE_S), "a node's thread hangs"
-            answer.result(PATIENCE_S)
+            self._nodes.worker(name).join(PATIENCE_S)
         self.ledger.commit(lambda _: Decided((), None)).result(PATIENCE_S)

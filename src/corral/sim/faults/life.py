@@ -1,8 +1,9 @@
 """A server under random faults: real ledger, hub, controller and dispatcher over nodes with simulated work.
 
 Events are drawn from a seed: jobs and gangs come and end, devices fail and recover, launches vanish without a report,
-nodes fall silent, are given up and come back, their agents restart, gangs are launched by half, nodes are drained, a
-server stops or is killed and another takes over. After each event it is checked that all promises were kept.
+nodes fall silent, are given up and come back, their agents crash, gangs are launched by half, nodes are drained, disks
+of nodes are full for a while, clocks are wrong, a server stops or is killed and another takes over.
+After each event it is checked that all promises were kept.
 """
 
 import random
@@ -23,6 +24,8 @@ from corral.core.model.devices.device import Device, Node
 from corral.core.model.errors import Conflict, Refused
 from corral.core.model.home import Home
 from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.jobs.site_faults import OnFault
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.ports.ledger import JobQuery
@@ -44,8 +47,14 @@ GANGS = 0.5
 PASSES_AFTER_MISHAP = 0.4
 """The probability that time passes after a node fell silent during a call, until it is nearly given up."""
 
+FAILS_FIRST = 0.5
+"""The probability that the work on a failed device fails before the server knows of the device."""
+
 LEAVES_MEANWHILE = 0.15
 """The probability that a node leaves the cluster while no server runs."""
+
+MOST_WRONG_S = 7200.0
+"""The most by which a clock is wrong, or is set."""
 
 MEMORY_MIB = 81_920
 STARTED_AT = 1_700_000_000.0
@@ -160,6 +169,10 @@ class _Life:
             "return": (4, self._return),
             "restart_agent": (1, self._restart_agent),
             "lose_power": (1, self._lose_power),
+            "fill_disk": (1, self._fill_disk),
+            "clear_disk": (2, self._clear_disk),
+            "set_clock": (1, self._set_clock),
+            "drift": (1, self._drift),
             "leave": (1, self._leave),
             "join": (2, self._join),
             "cordon": (1, self._cordon),
@@ -176,15 +189,32 @@ class _Life:
         for name, node in self.nodes.items():
             node.speak()
             node.sick.clear()
+            node.obstacle = None
             self.server.service.node_cordons.uncordon(name, SOMEBODY)
-        for _ in range(STEPS_TO_THE_END):
+        for step in range(STEPS_TO_THE_END):
             if not self.server.ledger.view().jobs:
                 return
             self._let_pass(1)
             for launch in sorted(self.witness.running):
                 self._node_of(launch).runtime.finish(launch)
+            self._settle_what_was_sick(step)
             self.server.hear()
         self.promises.broken.append(f"jobs never end: {sorted(self.server.ledger.view().jobs)}")
+
+    def _settle_what_was_sick(self, step: int) -> None:
+        """Release held jobs as an administrator, and in the end cancel jobs that keep off too many devices to start."""
+        for job in list(self.server.ledger.view().jobs.values()):
+            if job.phase is Phase.PENDING and job.held:
+                self._change(Verb.RELEASE, job.id)
+            elif job.phase is Phase.PENDING and job.spec.request.avoided and step > STEPS_TO_THE_END // 2:
+                self._change(Verb.CANCEL, job.id)
+
+    def _change(self, verb: Verb, job_id: str) -> bool:
+        try:
+            self.server.service.changes.one(verb, job_id, SOMEBODY)
+        except Conflict:
+            return False
+        return True
 
     def _start_server(self) -> None:
         present = {name: node for name, node in self.nodes.items() if name not in self.away}
@@ -223,7 +253,9 @@ class _Life:
             share_milli = self.chance.choice([1000, 1000, 750, 500, 300])
             devices = self.chance.randint(0, min(2, self.gpus)) if share_milli == MILLI_PER_DEVICE else 1
             request = Request(devices=devices, share_milli=share_milli)
-        return Submission(("true",), request=request, priority=self.chance.randint(1, 9), retries=retries)
+        on_fault = self.chance.choice([None, *OnFault])
+        priority = self.chance.randint(1, 9)
+        return Submission(("true",), request=request, priority=priority, retries=retries, on_fault=on_fault)
 
     def _end(self) -> bool:
         return self._finish(0)
@@ -254,16 +286,12 @@ class _Life:
         jobs = sorted(self.server.ledger.view().jobs)
         if not jobs:
             return False
-        try:
-            self.server.service.changes.one(verb, self.chance.choice(jobs), SOMEBODY)
-        except Conflict:
-            return False
-        return True
+        return self._change(verb, self.chance.choice(jobs))
 
     # Devices and nodes
 
     def _sicken(self) -> bool:
-        """Let a device fail, and with it the work on it."""
+        """Let a device fail, and often the work on it before the server hears of the device."""
         node = self._some_node()
         well = sorted({device.uuid for device in node.inventory.devices} - node.sick)
         if not well:
@@ -271,7 +299,7 @@ class _Life:
         uuid = self.chance.choice(well)
         node.sick.add(uuid)
         node.sample_all()
-        for name, one in sorted(self.witness.running.items()):
+        for name, one in sorted(self.witness.running.items()) if self.chance.random() < FAILS_FIRST else ():
             if any(use.device.uuid == uuid for use in one.launch.uses):
                 node.runtime.finish(name, 1)
         return True
@@ -300,9 +328,10 @@ class _Life:
         return self._go_silent(self._some_node())
 
     def _mishap(self) -> bool:
-        """Let a node fall silent in the middle of a call, for example while a gang is launched on all nodes."""
+        """Let a node or its agent fail in the middle of a call, for example while a gang is launched on all nodes."""
         call = self.chance.choice(["launch", "launch", "launch", "stop", "reports", "reconcile", "ready", "rendezvous"])
-        self._some_node().go_silent_at(f"launches.{call}", self.chance.choice(["before", "after", "late"]))
+        how = self.chance.choice(["before", "after", "late", "crashes before", "crashes after"])
+        self._some_node().fail_at(f"launches.{call}", how)
         present = len(self.nodes) - len(self.away)
         if present > 1:
             gang = Request(devices=1, gang_size=present, spread=True)
@@ -325,6 +354,28 @@ class _Life:
 
     def _lose_power(self) -> bool:
         self._some_node().lose_power()
+        return True
+
+    def _fill_disk(self) -> bool:
+        """Let the disk of a node be full: nothing can start there, and what runs goes on."""
+        node = self._some_node()
+        was, node.obstacle = node.obstacle, "its disk is full in the simulation"
+        return was is None
+
+    def _clear_disk(self) -> bool:
+        full = [node for node in self.nodes.values() if node.obstacle is not None]
+        if full:
+            self.chance.choice(full).obstacle = None
+        return bool(full)
+
+    def _drift(self) -> bool:
+        """Let the clock of a node be wrong by hours."""
+        self._some_node().wrong_clock.ahead_s = self.chance.choice([-1.0, 1.0]) * self.chance.uniform(1, MOST_WRONG_S)
+        return True
+
+    def _set_clock(self) -> bool:
+        """Set the wall clock of the server's host forward or back."""
+        self.clock.step(self.chance.uniform(-MOST_WRONG_S, MOST_WRONG_S))
         return True
 
     def _leave(self) -> bool:

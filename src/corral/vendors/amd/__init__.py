@@ -7,32 +7,39 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from corral.clock import Clock
 from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.health import Verdict
 from corral.core.model.jobs.job import Request
 from corral.core.model.version import Version, dotted
 from corral.core.ports.preflight import Effect, Finding, Place, Workload
+from corral.core.ports.telemetry import Care
 from corral.vendors.amd.node_labels import GPU, model_of, read_node_labels
 from corral.vendors.amd.partitions import slice_id, slice_milli, slice_of
 from corral.vendors.vendor import (
+    DeviceFiles,
+    DeviceNumbers,
     DriverLibrary,
     DriverSource,
+    ErrorMeaning,
     HealthSigns,
     Host,
     HostSharing,
     Json,
     KubernetesNames,
     MockNames,
+    PowerControl,
     Reached,
     Vendor,
 )
 
 _CONTROL_FILE = "/dev/kfd"
 """The file that every process opens to use a GPU through ROCm, besides the GPU's own file."""
+_RENDER_FILE, _DRM_MAJOR = "/dev/dri/renderD", 226
 
 
-def _open_amdsmi(clock: Clock) -> DriverSource:
+def _open_amdsmi(clock: Clock, care: Care) -> DriverSource:
     from corral.vendors.amd.smi import open_amdsmi
 
-    return open_amdsmi(clock)
+    return open_amdsmi(clock, care)
 
 
 def _means_it(request: Request, resources: Collection[str]) -> bool:
@@ -52,6 +59,11 @@ def _in_container(devices: Sequence[Reached], cdi_devices: Collection[str]) -> J
     }
 
 
+def _number_of(file: str) -> DeviceNumbers | None:
+    minor = file.removeprefix(_RENDER_FILE)
+    return DeviceNumbers(_DRM_MAJOR, int(minor), int(minor)) if minor.isdecimal() else None
+
+
 def _unfit(node: Node, device: Device) -> str | None:
     return f"AMD has no MPS, and {device.uuid} is AMD's; use --share timeslice"
 
@@ -60,6 +72,12 @@ def _share(host: Host) -> HostSharing:
     from corral.vendors.amd.amd_sharing import AmdSharing
 
     return AmdSharing()
+
+
+def _power() -> PowerControl:
+    from corral.vendors.amd.smi_power import AmdSmiPower
+
+    return AmdSmiPower()
 
 
 def _cuda_on_amd(work: Workload, place: Place) -> Iterator[Finding]:
@@ -80,7 +98,7 @@ def _compute_of_model(name: str) -> Version | None:
 AMD = Vendor(
     name="amd",
     title="AMD",
-    libraries=(DriverLibrary("amdsmi", _open_amdsmi),),
+    libraries=(DriverLibrary("amdsmi", _open_amdsmi, _power),),
     means_it=_means_it,
     variable="ROCR_VISIBLE_DEVICES",
     visible=_visible,
@@ -88,7 +106,8 @@ AMD = Vendor(
     unset=("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
     of_the_host=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
     void={},
-    in_container=_in_container,
+    # Its GPUs have no numbers of their own: they are DRM devices, which those of other makers are, too.
+    files=DeviceFiles(tuple, _number_of, ("amdgpu", "amdgpu_xcp_drv"), _in_container),
     unfit=_unfit,
     share=_share,
     slice_milli=slice_milli,
@@ -103,6 +122,16 @@ AMD = Vendor(
         read_labels=read_node_labels,
         model=model_of,
     ),
-    signs=HealthSigns(application_errors=frozenset(), reset=lambda uuid: "amd-smi reset --gpureset --gpu INDEX"),
+    # The driver numbers no errors: its counters tell of them.
+    signs=HealthSigns(
+        error="error",
+        errors={},
+        unknown=ErrorMeaning(Verdict.SUSPECT, "an error that Corral does not know"),
+        recovery=None,
+        contained=frozenset(),
+        uncontained=frozenset(),
+        logged=lambda line: None,
+        reset=lambda uuid: "amd-smi reset --gpureset --gpu INDEX",
+    ),
     mock=MockNames("rocm", "amdgpu_driver", None, slice_of, slice_id),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from corral.core.model.devices.device import Device, Node
-from corral.core.model.devices.means import Means
+from corral.core.model.devices.means import ClientLimits, Means
 from corral.vendors.sharing_driver import SharingDriver
 from corral.vendors.sharing_without_setup import Exclusive, Slices, Timeslice
 from corral.vendors.vendor import Clients, DaemonWatch, Lost
@@ -24,8 +24,14 @@ class AmdSharing:
     def unfit(self, node: Node, device: Device) -> str | None:
         return f"AMD has no MPS, and {device.uuid} is AMD's; use --share timeslice"
 
+    def unhooked(self, device: Device) -> str | None:
+        return f"there is no library that limits jobs on {device.uuid}, which is AMD's"
+
     def one_user(self, device: Device) -> bool:
         return False
+
+    def client_limits(self, device: Device) -> ClientLimits:
+        return ClientLimits()
 
     def daemons(self) -> tuple[int, ...]:
         return ()

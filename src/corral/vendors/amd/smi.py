@@ -2,14 +2,17 @@
 
 import ctypes
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from corral.clock import Clock
 from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample, Link, Partition
+from corral.core.model.devices.vitals import ReadFailure
 from corral.core.model.errors import BackendFailed
+from corral.core.ports.telemetry import CARELESS, Care
 from corral.vendors.amd.partitions import WHOLE
+from corral.vendors.amd.smi_vitals import AmdVitals
 from corral.vendors.vendor import FoundDevices, NotHere
 
 KERNEL_DRIVER = "/dev/kfd"
@@ -52,6 +55,7 @@ class AmdSmiSource:
 
     name = "amdsmi"
     unopened: tuple[str, ...] = ()
+    one_by_one = True
 
     def __init__(self, clock: Clock, smi: Any) -> None:
         """`smi` is the module `amdsmi`."""
@@ -61,6 +65,7 @@ class AmdSmiSource:
         self._read_at = 0.0
         self._open = False
         self._seen: dict[str, _Seen] = {}
+        self._vitals = AmdVitals(smi, self._ask)
 
     def found(self) -> FoundDevices:
         """The inventory, at most a minute old. Raises BackendFailed if the driver does not answer."""
@@ -78,12 +83,15 @@ class AmdSmiSource:
         except BackendFailed as error:
             known = () if self._found is None else self._found.devices
             wanted = _uuids(known) if uuids is None else uuids
-            return tuple(DeviceSample(uuid, now, fault=str(error)) for uuid in wanted)
+            return tuple(DeviceSample(uuid, now, fault=str(error), failure=ReadFailure.DRIVER) for uuid in wanted)
         samples = []
         for uuid in _uuids(devices.values()) if uuids is None else uuids:
             parts = devices[uuid].partitions if uuid in devices else ()
             samples.append(self._whole(uuid, [part.uuid for part in parts]) if parts else self._one(uuid))
         return tuple(samples)
+
+    def take_care(self, care: Care) -> None:
+        """Do nothing: the inventory comes from the kernel's files, which do not wait for a device."""
 
     def close(self) -> None:
         """End the session."""
@@ -115,9 +123,9 @@ class AmdSmiSource:
     def _look(self, handle: Handle) -> _Seen | None:
         ids = self._ask(self._smi.amdsmi_get_gpu_enumeration_info, handle) or {}
         bus_id = self._ask(self._smi.amdsmi_get_gpu_device_bdf, handle)
-        if not ids.get("hip_uuid") or bus_id is None:
+        uuid = device_uuid(ids)
+        if uuid is None or bus_id is None:
             return None
-        uuid = ids["hip_uuid"] if ids["hip_uuid"].startswith("GPU-") else f"GPU-{ids['hip_uuid']}"
         mode = self._ask(self._smi.amdsmi_get_gpu_compute_partition, handle) or WHOLE
         usage = self._ask(self._smi.amdsmi_get_gpu_vram_usage, handle)
         render = _number(ids.get("drm_render"))
@@ -127,6 +135,7 @@ class AmdSmiSource:
     def _device(self, index: int, parts: Sequence[_Seen]) -> Device:
         first = parts[0]
         asic = self._ask(self._smi.amdsmi_get_gpu_asic_info, first.handle) or {}
+        cap = self._ask(self._smi.amdsmi_get_power_cap_info, first.handle)
         device = Device(
             uuid=first.uuid,
             index=index,
@@ -134,7 +143,8 @@ class AmdSmiSource:
             memory_mib=first.memory_mib,
             pci_bus_id=first.bus_id,
             mig_enabled=False,
-            power_limit_mw=self._power_limit_mw(first.handle),
+            power_limit_mw=_power_mw(cap, "power_cap"),
+            power_range_mw=_power_range_mw(cap),
             files=tuple(file for part in parts for file in part.files),
         )
         if first.mode == WHOLE:
@@ -173,22 +183,20 @@ class AmdSmiSource:
         version = None if told is None else str(told["driver_version"])
         return version if version and version[0].isdigit() else None
 
-    def _power_limit_mw(self, handle: Handle) -> int | None:
-        cap = self._ask(self._smi.amdsmi_get_power_cap_info, handle)
-        microwatts = _number(cap and cap["power_cap"])
-        return None if not microwatts else microwatts // 1000
-
     def _one(self, uuid: str) -> DeviceSample:
         now, seen = self._clock.now(), self._seen.get(uuid)
         if seen is None:
-            return DeviceSample(uuid, now, fault="the driver does not show this GPU; it may have fallen off the bus")
+            fault = "the driver does not show this GPU; it may have fallen off the bus"
+            return DeviceSample(uuid, now, fault=fault, failure=ReadFailure.LOST)
         smi, handle = self._smi, seen.handle
         usage = self._ask(smi.amdsmi_get_gpu_vram_usage, handle)
         activity = self._ask(smi.amdsmi_get_gpu_activity, handle)
         if usage is None and activity is None:
-            return DeviceSample(uuid, now, fault="the GPU is lost: it has stopped answering the driver")
+            fault = "the GPU is lost: it has stopped answering the driver"
+            return DeviceSample(uuid, now, fault=fault, failure=ReadFailure.LOST)
         total_mib, used_mib = _number(usage and usage["vram_total"]), _number(usage and usage["vram_used"])
         errors = self._ask(smi.amdsmi_get_gpu_total_ecc_count, handle)
+        temperature_c = self._temperature_c(handle)
         return DeviceSample(
             uuid=uuid,
             taken_at=now,
@@ -196,20 +204,21 @@ class AmdSmiSource:
             memory_used_mib=used_mib,
             memory_free_mib=None if total_mib is None or used_mib is None else max(0, total_mib - used_mib),
             memory_total_mib=total_mib,
-            temperature_c=self._temperature_c(handle),
+            temperature_c=temperature_c,
             power_mw=self._power_mw(handle),
             processes=self._processes(handle),
             ecc_errors=_number(errors and errors["uncorrectable_count"]),
             memory_bandwidth_pct=_percent(activity and activity["umc_activity"]),
             sm_clock_mhz=self._clock_mhz(handle, smi.AmdSmiClkType.GFX),
             mem_clock_mhz=self._clock_mhz(handle, smi.AmdSmiClkType.MEM),
+            vitals=self._vitals.read(handle, uuid, now, temperature_c),
         )
 
     def _whole(self, uuid: str, parts: Sequence[str]) -> DeviceSample:
         """A sample of a partitioned device: the sums over its partitions. Heat and power are of the whole device."""
         samples = [self._one(part) for part in parts]
-        if (fault := next((sample.fault for sample in samples if sample.fault is not None), None)) is not None:
-            return DeviceSample(uuid, self._clock.now(), fault=fault)
+        if (bad := next((sample for sample in samples if sample.fault is not None), None)) is not None:
+            return DeviceSample(uuid, self._clock.now(), fault=bad.fault, failure=bad.failure)
         listed = [sample.processes for sample in samples]
         return replace(
             samples[0],
@@ -258,8 +267,9 @@ class AmdSmiSource:
             return None
 
 
-def open_amdsmi(clock: Clock) -> AmdSmiSource:
+def open_amdsmi(clock: Clock, care: Care = CARELESS) -> AmdSmiSource:
     """A source whose driver has answered. Raises BackendFailed if it does not answer."""
+    del care
     if not os.path.exists(KERNEL_DRIVER):
         raise NotHere(f"the kernel has no AMD driver ({KERNEL_DRIVER} is missing)")
     source = AmdSmiSource(clock, load_amdsmi())
@@ -313,6 +323,12 @@ def _uuids(devices: Iterable[Device]) -> list[str]:
     return [uuid for device in devices for uuid in (device.uuid, *(part.uuid for part in device.partitions))]
 
 
+def device_uuid(ids: Mapping[str, Any]) -> str | None:
+    """The UUID of a device by the names that amdsmi has for it; None if it has none."""
+    uuid: str | None = ids.get("hip_uuid") or None
+    return uuid if uuid is None or uuid.startswith("GPU-") else f"GPU-{uuid}"
+
+
 def _model(name: str | None) -> str:
     if not name or name == "N/A":
         return "unknown"
@@ -326,6 +342,17 @@ def _code(error: Any) -> int:
 def _number(value: Any) -> int | None:
     """A number from amdsmi; None if it is marked as not available."""
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _power_mw(cap: Mapping[str, Any] | None, name: str) -> int | None:
+    microwatts = _number(cap and cap[name])
+    return None if not microwatts else microwatts // 1000
+
+
+def _power_range_mw(cap: Mapping[str, Any] | None) -> tuple[int, int] | None:
+    """The least and the greatest power limit that the driver accepts; None if it names none."""
+    most_mw = _power_mw(cap, "max_power_cap")
+    return None if most_mw is None else (_power_mw(cap, "min_power_cap") or 0, most_mw)
 
 
 def _percent(value: Any) -> int | None:

@@ -11,10 +11,19 @@ from corral.core.model.devices.device import Device, Node
 from corral.core.model.jobs.job import Request
 from corral.core.model.version import Version
 from corral.core.ports.node import SliceChange
+from corral.core.ports.telemetry import Care
+from corral.vendors.nvidia.device_files import FILES
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
 from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
-from corral.vendors.nvidia.visible_devices import in_container, visible
-from corral.vendors.nvidia.xid_errors import APPLICATION_ERRORS
+from corral.vendors.nvidia.visible_devices import visible
+from corral.vendors.nvidia.xid_errors import (
+    CONTAINED,
+    RECOVERY_CHANGED,
+    UNCONTAINED,
+    UNKNOWN_XID,
+    XID_ERRORS,
+    logged_xid,
+)
 from corral.vendors.vendor import (
     DriverLibrary,
     DriverSource,
@@ -23,21 +32,22 @@ from corral.vendors.vendor import (
     HostSharing,
     KubernetesNames,
     MockNames,
+    PowerControl,
     Rule,
     Vendor,
 )
 
 
-def _open_nvml(clock: Clock) -> DriverSource:
+def _open_nvml(clock: Clock, care: Care) -> DriverSource:
     from corral.vendors.nvidia.nvml import open_nvml
 
-    return open_nvml(clock)
+    return open_nvml(clock, care)
 
 
-def _open_nvidia_smi(clock: Clock) -> DriverSource:
+def _open_nvidia_smi(clock: Clock, care: Care) -> DriverSource:
     from corral.vendors.nvidia.nvidia_smi import open_nvidia_smi
 
-    return open_nvidia_smi(clock)
+    return open_nvidia_smi(clock, care)
 
 
 def _means_it(request: Request, resources: Collection[str]) -> bool:
@@ -54,6 +64,12 @@ def _share(host: Host) -> HostSharing:
     from corral.vendors.nvidia.nvidia_sharing import NvidiaSharing
 
     return NvidiaSharing(host)
+
+
+def _power() -> PowerControl:
+    from corral.vendors.nvidia.nvml_power import NvmlPower
+
+    return NvmlPower()
 
 
 def _change_slices(device: Device, change: SliceChange, allowed: bool) -> SlicePlan:
@@ -83,7 +99,7 @@ def _compute_of_model(name: str) -> Version | None:
 NVIDIA = Vendor(
     name="nvidia",
     title="NVIDIA",
-    libraries=(DriverLibrary("NVML", _open_nvml), DriverLibrary("nvidia-smi", _open_nvidia_smi)),
+    libraries=(DriverLibrary("NVML", _open_nvml, _power), DriverLibrary("nvidia-smi", _open_nvidia_smi)),
     means_it=_means_it,
     variable="CUDA_VISIBLE_DEVICES",
     visible=visible,
@@ -91,7 +107,7 @@ NVIDIA = Vendor(
     of_the_host=("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
     # Without this, an image with NVIDIA_VISIBLE_DEVICES=all would see every GPU if NVIDIA's runtime is the default one.
     void={"NVIDIA_VISIBLE_DEVICES": "void"},
-    in_container=in_container,
+    files=FILES,
     unfit=_unfit,
     share=_share,
     slice_milli=slice_milli,
@@ -107,8 +123,15 @@ NVIDIA = Vendor(
         model=model_of,
     ),
     signs=HealthSigns(
-        application_errors=APPLICATION_ERRORS,
+        error="Xid",
+        errors=XID_ERRORS,
+        unknown=UNKNOWN_XID,
+        recovery=RECOVERY_CHANGED,
+        contained=CONTAINED,
+        uncontained=UNCONTAINED,
+        logged=logged_xid,
         reset=lambda uuid: f"nvidia-smi --gpu-reset -i {uuid}",
+        own_test="corral.vendors.nvidia.device_test",
     ),
     mock=MockNames("cuda", "nvidia_driver", "cuda_runtime", slice_of, slice_id),
 )

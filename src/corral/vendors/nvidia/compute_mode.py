@@ -6,6 +6,8 @@ from corral.vendors.nvidia.mps_daemon import program_missing
 from corral.vendors.nvidia.tools import NVIDIA_SMI, run_tool
 from corral.vendors.sharing_without_setup import Exclusive
 
+ONE_PROCESS, ANY_PROCESS = "EXCLUSIVE_PROCESS", "DEFAULT"
+
 
 def process_mode_missing(*, described: bool, by_root: bool) -> str | None:
     """The reason why the compute mode of devices cannot be set here; None if it can.
@@ -22,6 +24,11 @@ def process_mode_missing(*, described: bool, by_root: bool) -> str | None:
     )
 
 
+def set_compute_mode(device: Device, mode: str, *, nvidia_smi: str = NVIDIA_SMI) -> None:
+    """Set the compute mode of a device. Raises BackendFailed."""
+    run_tool([nvidia_smi, "-i", device.uuid, "-c", mode], timeout_s=30.0)
+
+
 class OneProcess(Exclusive):
     """Exclusive devices whose driver admits only one process.
 
@@ -34,14 +41,14 @@ class OneProcess(Exclusive):
         self._nvidia_smi = nvidia_smi
 
     def prepare(self, device: Device) -> None:
-        self._set_compute_mode(device, "EXCLUSIVE_PROCESS")
+        self._set(device, ONE_PROCESS)
 
     def release(self, device: Device) -> None:
-        self._set_compute_mode(device, "DEFAULT")
+        self._set(device, ANY_PROCESS)
 
-    def _set_compute_mode(self, device: Device, mode: str) -> None:
+    def _set(self, device: Device, mode: str) -> None:
         try:
-            run_tool([self._nvidia_smi, "-i", device.uuid, "-c", mode], timeout_s=30.0)
+            set_compute_mode(device, mode, nvidia_smi=self._nvidia_smi)
         except BackendFailed as failure:
             advice = "without exclusive_process_mode in config.yaml devices are allocated whole all the same"
             raise BackendFailed(f"{failure}; {advice}") from failure

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corral.core.model.devices.device import Device, Node
-from corral.core.model.devices.means import Means
+from corral.core.model.devices.means import ClientLimits, Means
 from corral.core.model.errors import CorralError, Refused
 from corral.core.model.placing.tenant import Tenant
-from corral.vendors.nvidia.mps_daemon import MpsDaemon, MpsHealth, MpsPaths, MpsState, program_missing
+from corral.core.model.units import format_share, slot_milli
+from corral.vendors.nvidia.compute_mode import ANY_PROCESS, ONE_PROCESS, set_compute_mode
+from corral.vendors.nvidia.mps_daemon import (
+    MpsDaemon,
+    MpsDefaults,
+    MpsHealth,
+    MpsPaths,
+    MpsState,
+    program_missing,
+)
 from corral.vendors.sharing_driver import share_refusal
 from corral.vendors.vendor import Clients, Lost
 
@@ -41,7 +50,9 @@ def mps_unfit(node: Node, device: Device) -> str | None:
 class Mps:
     """A control daemon for each shared device, under `home`. Clients have their limits in their environment.
 
-    `multi_user` runs the daemon so that clients of several Unix users can share it; otherwise one user at a time.
+    `multi_user` runs the daemon so that clients of several Unix users can share it; otherwise one user at a time. With
+    `slots` the daemon divides its device into so many equal parts, and holds each client to one. `leavable` says why a
+    job can use the device past the daemon all the same; None if the driver keeps it from that.
     """
 
     means = Means.MPS
@@ -53,10 +64,14 @@ class Mps:
         *,
         control: str = "nvidia-cuda-mps-control",
         multi_user: bool = False,
+        slots: int | None = None,
+        leavable: str | None = "the compute mode of its device is not set",
     ) -> None:
         self._home = home
         self._control = control
         self._multi_user = multi_user
+        self._slots = slots
+        self._leavable = leavable
         self._daemons: dict[str, MpsDaemon] = {}
 
     def unfit(self, node: Node, device: Device) -> str | None:
@@ -69,6 +84,13 @@ class Mps:
         except Refused as refused:
             return str(refused)
         return None
+
+    def client_limits(self, device: Device) -> ClientLimits:
+        """The limits of the daemon that runs on the device, else of one that would be started now."""
+        slots = self._daemon(device).slots()
+        if slots is None:
+            return ClientLimits(None, "MPS takes the limits of a job from its own variables (see mps_slots)")
+        return ClientLimits(slots, None if self._leavable is None else f"a job can leave MPS: {self._leavable}")
 
     def one_user(self, device: Device) -> bool:
         """Whether the device serves one Unix user at a time. If its daemon runs, the options of its start decide."""
@@ -83,6 +105,9 @@ class Mps:
         stranger = next((tenant for tenant in tenants if tenant.user != newcomer.user), None)
         if stranger is not None and self.one_user(device):
             return f"MPS on {device.uuid} serves {stranger.user} now (job {stranger.job_id}), and one user at a time"
+        slots = self._daemon(device).slots()
+        if slots is not None and newcomer.grant.share_milli > slot_milli(slots):
+            return f"MPS on {device.uuid} has {slots} equal slots; ask for {format_share(slot_milli(slots))} of a GPU"
         if len(tenants) >= CLIENT_LIMIT:
             return f"MPS on {device.uuid} has {len(tenants)} clients, the limit; wait for one to end"
         return share_refusal(device, tenants, newcomer)
@@ -104,11 +129,21 @@ class Mps:
         )
 
     def prepare(self, device: Device) -> None:
-        """Make sure that a healthy daemon runs. A daemon that is down, hung or at fault is replaced."""
-        self._daemon(device).start()
+        """Make sure that a healthy daemon runs. A daemon that is down, hung or at fault is replaced.
+
+        With equal slots the driver then admits no process but the daemon's server, so no job can leave MPS.
+        """
+        daemon = self._daemon(device)
+        if self._slots is not None and self._leavable is None and daemon.pid() is None:
+            set_compute_mode(device, ONE_PROCESS)
+        daemon.start()
 
     def release(self, device: Device) -> None:
-        self._daemon(device).stop()
+        daemon = self._daemon(device)
+        divided = daemon.slots() is not None
+        daemon.stop()
+        if divided and self._leavable is None:
+            set_compute_mode(device, ANY_PROCESS)
 
     def health(self, device: Device) -> MpsHealth:
         """The current health of the daemon of a shared device."""
@@ -119,11 +154,20 @@ class Mps:
         pids = (daemon.pid() for daemon in tuple(self._daemons.values()))
         return tuple(pid for pid in pids if pid is not None)
 
+    def _defaults(self, device: Device) -> MpsDefaults | None:
+        if self._slots is None or device.memory_mib is None:
+            return None
+        return MpsDefaults(self._slots, device.memory_mib // self._slots)
+
     def _daemon(self, device: Device) -> MpsDaemon:
         if device.uuid not in self._daemons:
             paths = MpsPaths.under(self._home, device.uuid)
             self._daemons[device.uuid] = MpsDaemon(
-                device.uuid, paths, control=self._control, multi_user=self._multi_user
+                device.uuid,
+                paths,
+                control=self._control,
+                multi_user=self._multi_user,
+                defaults=self._defaults(device),
             )
         return self._daemons[device.uuid]
 

@@ -4,6 +4,7 @@ The daemon belongs to the machine, not to the server: a daemon of an earlier ser
 """
 
 import os
+import re
 import shutil
 import signal
 import threading
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from corral.core.model.errors import BackendFailed, Refused
 from corral.files import read_own_end
@@ -19,6 +21,8 @@ from corral.pidfd import send_if
 from corral.vendors.nvidia.tools import ToolHung, run_tool
 
 _MULTI_USER = "-multiuser-server"
+_SLOTS = b"CORRAL_MPS_SLOTS="
+"""The beginning of a variable of a daemon, which shows how it was started."""
 _PROGRAM_MAX_BYTES = 64 * 1024 * 1024
 _PID_FILE = "nvidia-cuda-mps-control.pid"
 _PID_BYTES = 32
@@ -93,10 +97,19 @@ class MpsHealth:
     detail: str = ""
 
 
+class MpsDefaults(NamedTuple):
+    """The limits that a daemon sets to each client: one of so many equal slots, and its memory. A client can only lower
+    them.
+    """
+
+    slots: int
+    memory_mib: int
+
+
 class MpsDaemon:
     """`nvidia-cuda-mps-control` for one device. Calls may be repeated, from any thread, and have a time limit.
 
-    `timeout_s` is the limit for each answer of the program.
+    `defaults` are set before its first client; `timeout_s` is the limit for each answer of the program.
     """
 
     def __init__(
@@ -106,12 +119,14 @@ class MpsDaemon:
         *,
         control: str = "nvidia-cuda-mps-control",
         multi_user: bool = False,
+        defaults: MpsDefaults | None = None,
         timeout_s: float = 10.0,
     ) -> None:
         self._uuid = uuid
         self._paths = paths
         self._control = control
         self._multi_user = multi_user
+        self._defaults = defaults
         self._timeout_s = timeout_s
         self._changing = threading.RLock()
 
@@ -140,6 +155,28 @@ class MpsDaemon:
         if health.state is not MpsState.RUNNING:
             detail = health.detail or "it went away again"
             raise BackendFailed(f"MPS on {self._uuid} did not stay up: {detail}{self._last_words()}")
+        if self._defaults is not None:
+            self._limit_clients(self._defaults)
+
+    def _limit_clients(self, defaults: MpsDefaults) -> None:
+        """Set the limits of all clients to come. Raises BackendFailed, and stops the daemon, if they are not taken."""
+        percent, memory = 100 // defaults.slots, f"{defaults.memory_mib}M"
+        try:
+            self._say(f"set_default_active_thread_percentage {percent}")
+            self._say(f"set_default_device_pinned_mem_limit 0 {memory}")
+            taken = (
+                self._say("get_default_active_thread_percentage"),
+                self._say("get_default_device_pinned_mem_limit 0"),
+            )
+        except BackendFailed:
+            self._stop()
+            raise
+        if _number(taken[0]) != percent or _number(taken[1]) is None:
+            self._stop()
+            told = " and ".join(repr(words.strip()) for words in taken)
+            raise BackendFailed(
+                f"MPS on {self._uuid} does not take {percent} % and {memory} for each client: it says {told}"
+            )
 
     def health(self) -> MpsHealth:
         """The health of the daemon and the servers that it started. A server at fault makes the daemon FAULT."""
@@ -158,6 +195,18 @@ class MpsDaemon:
         except BackendFailed as failure:
             return MpsHealth(MpsState.DOWN, None, str(failure))
         return MpsHealth(MpsState.RUNNING, pid)
+
+    def slots(self) -> int | None:
+        """The equal slots to which clients are held: by the start of the daemon if it runs, else by the settings."""
+        pid = self.pid()
+        if pid is None:
+            return None if self._defaults is None else self._defaults.slots
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return None
+        found = [entry.removeprefix(_SLOTS) for entry in environment if entry.startswith(_SLOTS)]
+        return int(found[0]) if found else None
 
     def serves_many(self) -> bool:
         """Whether the daemon serves several users: by the options of its start if it runs, else by the settings."""
@@ -199,8 +248,10 @@ class MpsDaemon:
         return run_tool([self._control], stdin=f"{command}\n", timeout_s=self._timeout_s, env=self._environment())
 
     def _environment(self) -> dict[str, str]:
+        marked = {} if self._defaults is None else {_SLOTS.decode().rstrip("="): str(self._defaults.slots)}
         return {
             **os.environ,
+            **marked,
             "CUDA_VISIBLE_DEVICES": self._uuid,
             "CUDA_MPS_PIPE_DIRECTORY": str(self._paths.pipe),
             "CUDA_MPS_LOG_DIRECTORY": str(self._paths.log),
@@ -245,6 +296,12 @@ class MpsDaemon:
         lines = text.split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f" (its log ends: {last})" if last else ""
+
+
+def _number(words: str) -> float | None:
+    """The first number in an answer; None if there is none."""
+    found = re.search(r"\d+(\.\d+)?", words)
+    return None if found is None else float(found[0])
 
 
 def _users_of(pid: int) -> set[int]:

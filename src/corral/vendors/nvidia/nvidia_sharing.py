@@ -1,11 +1,12 @@
-"""The means of sharing NVIDIA's devices on a host: whole, by time slices, by MIG slices and by MPS."""
+"""The means of sharing NVIDIA's devices on a host: whole, by time slices, by MIG slices, by MPS and by a hook."""
 
 from collections.abc import Mapping
 
 from corral.config import Settings
 from corral.core.model.devices.device import Device, Node
-from corral.core.model.devices.means import Means
+from corral.core.model.devices.means import ClientLimits, Means
 from corral.vendors.nvidia.compute_mode import OneProcess, process_mode_missing
+from corral.vendors.nvidia.hook import Hook, hook_missing
 from corral.vendors.nvidia.mps import Mps, MpsWatch
 from corral.vendors.nvidia.mps_daemon import multi_user_missing
 from corral.vendors.sharing_driver import SharingDriver
@@ -18,9 +19,16 @@ class NvidiaSharing:
 
     def __init__(self, host: Host) -> None:
         settings = host.settings
+        self._library = settings.hook
         self._mps_asked = any(means is Means.MPS for _, means in settings.sharing)
         multi_user = settings.mps_multi_user and multi_user_missing(settings.mps_control) is None
-        self._mps = Mps(host.home, control=settings.mps_control, multi_user=multi_user)
+        self._mps = Mps(
+            host.home,
+            control=settings.mps_control,
+            multi_user=multi_user,
+            slots=settings.mps_slots,
+            leavable=process_mode_missing(described=host.described, by_root=host.by_root),
+        )
         mode_warning = process_mode_warning(settings, described=host.described, by_root=host.by_root)
         process_mode = settings.exclusive_process_mode and mode_warning is None
         self.warnings = tuple(filter(None, (mps_warning(settings), mode_warning)))
@@ -29,13 +37,20 @@ class NvidiaSharing:
             Means.TIMESLICE: Timeslice(),
             Means.MIG: Slices(_not_in_mig_mode),
             Means.MPS: self._mps,
+            Means.HOOK: Hook(settings.hook, host.home),
         }
 
     def unfit(self, node: Node, device: Device) -> str | None:
         return self._mps.unfit(node, device)
 
+    def unhooked(self, device: Device) -> str | None:
+        return hook_missing(self._library)
+
     def one_user(self, device: Device) -> bool:
         return self._mps.one_user(device)
+
+    def client_limits(self, device: Device) -> ClientLimits:
+        return self._mps.client_limits(device)
 
     def daemons(self) -> tuple[int, ...]:
         return self._mps.daemons()

@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from corral.clock import Clock
 from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample
+from corral.core.model.devices.vitals import ReadFailure
 from corral.core.model.errors import BackendFailed
 from corral.core.model.version import version_tuple
+from corral.core.ports.telemetry import CARELESS, Care
+from corral.vendors.nvidia.device_files import gpu_files, minor_of
 from corral.vendors.vendor import FoundDevices
 
 _TIMEOUT_S = 20.0
@@ -52,6 +55,7 @@ class NvidiaSmiSource:
 
     name = "nvidia-smi"
     unopened: tuple[str, ...] = ()
+    one_by_one = False
 
     def __init__(self, clock: Clock, *, command: str = "nvidia-smi") -> None:
         self._clock = clock
@@ -71,17 +75,22 @@ class NvidiaSmiSource:
         """One sample of each device, or of the devices in `uuids`."""
         if uuids is None:
             uuids = [device.uuid for device in self.found().devices]
-        fault = "nvidia-smi no longer lists it; it may have fallen off the bus"
+        fault, failure = "nvidia-smi no longer lists it; it may have fallen off the bus", ReadFailure.LOST
         try:
             rows = {row["uuid"]: row for row in self._readings()}
             processes = self._processes()
         except BackendFailed as error:
-            rows, processes, fault = {}, None, str(error)
+            rows, processes, fault, failure = {}, None, str(error), ReadFailure.DRIVER
         now = self._clock.now()
         return tuple(
-            _sample(rows[uuid], uuid, now, processes) if uuid in rows else DeviceSample(uuid, now, fault=fault)
+            _sample(rows[uuid], uuid, now, processes)
+            if uuid in rows
+            else DeviceSample(uuid, now, fault=fault, failure=failure)
             for uuid in uuids
         )
+
+    def take_care(self, care: Care) -> None:
+        """Do nothing: the command lists all devices or none."""
 
     def close(self) -> None:
         """Do nothing: the source holds nothing open."""
@@ -169,8 +178,9 @@ class NvidiaSmiSource:
             raise BackendFailed(f"nvidia-smi has not answered for {_TIMEOUT_S:.0f} s") from error
 
 
-def open_nvidia_smi(clock: Clock) -> NvidiaSmiSource:
+def open_nvidia_smi(clock: Clock, care: Care = CARELESS) -> NvidiaSmiSource:
     """A source whose command has listed a device. Raises BackendFailed if it lists none."""
+    del care
     if shutil.which("nvidia-smi") is None:
         raise BackendFailed("there is no nvidia-smi on the PATH")
     source = NvidiaSmiSource(clock)
@@ -193,6 +203,7 @@ def _device(uuid: str, row: Row, more: Row) -> Device:
         power_limit_mw=None if power_w is None else round(1000 * power_w),
         persistence=_enabled(more.get("persistence_mode")),
         ecc=_enabled(more.get("ecc.mode.current")),
+        files=gpu_files(minor_of(more.get("pci.bus_id"))),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pynvml
 
 from corral.core.model.devices.device import Device, Link, Partition
+from corral.vendors.nvidia.device_files import gpu_files, slice_files
 from corral.vendors.nvidia.nvml_calls import ask
 
 _MIB = 1024 * 1024
@@ -27,6 +28,7 @@ def read_device(handle: Handle, uuid: str, index: int) -> Device:
     mig_enabled = None if mig_mode is None else mig_mode[0] == 1
     ecc_mode = ask(pynvml.nvmlDeviceGetEccMode, handle)
     persistence = ask(pynvml.nvmlDeviceGetPersistenceMode, handle)
+    minor = ask(pynvml.nvmlDeviceGetMinorNumber, handle)
     return Device(
         uuid=uuid,
         index=index,
@@ -35,11 +37,19 @@ def read_device(handle: Handle, uuid: str, index: int) -> Device:
         compute_capability=ask(pynvml.nvmlDeviceGetCudaComputeCapability, handle),
         pci_bus_id=pci_bus_id,
         mig_enabled=mig_enabled,
-        partitions=_read_partitions(handle) if mig_enabled else (),
+        partitions=_read_partitions(handle, minor) if mig_enabled else (),
         power_limit_mw=ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle),
+        power_range_mw=_read_power_range_mw(handle),
         persistence=None if persistence is None else persistence == 1,
         ecc=None if ecc_mode is None else ecc_mode[0] == 1,
+        files=gpu_files(minor),
     )
+
+
+def _read_power_range_mw(handle: Handle) -> tuple[int, int] | None:
+    """The least and the greatest power limit that the driver accepts; None if it names none."""
+    found = ask(pynvml.nvmlDeviceGetPowerManagementLimitConstraints, handle)
+    return None if found is None else (int(found[0]), int(found[1]))
 
 
 def read_memory_mib(handle: Handle) -> tuple[int, int, int] | None:
@@ -97,7 +107,7 @@ def _pci_kind(handle: Handle, peer: Handle) -> str | None:
     return "pcie" if level <= pynvml.NVML_TOPOLOGY_HOSTBRIDGE else "system"
 
 
-def _read_partitions(handle: Handle) -> tuple[Partition, ...]:
+def _read_partitions(handle: Handle, minor: int | None) -> tuple[Partition, ...]:
     partitions = []
     for number in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
         try:
@@ -108,8 +118,15 @@ def _read_partitions(handle: Handle) -> tuple[Partition, ...]:
         if uuid is not None:
             _, _, profile = (ask(pynvml.nvmlDeviceGetName, part) or "").rpartition("MIG ")
             memory_mib = read_memory_mib(part)
-            partitions.append(Partition(uuid, profile, memory_mib[0] if memory_mib else None))
+            partitions.append(
+                Partition(uuid, profile, memory_mib[0] if memory_mib else None, _slice_files(part, minor))
+            )
     return tuple(partitions)
+
+
+def _slice_files(part: Handle, minor: int | None) -> tuple[str, ...]:
+    instances = ask(pynvml.nvmlDeviceGetGpuInstanceId, part), ask(pynvml.nvmlDeviceGetComputeInstanceId, part)
+    return () if None in instances else slice_files(minor, *instances)
 
 
 def _text(value: bytes | str) -> str:

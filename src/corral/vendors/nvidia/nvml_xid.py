@@ -13,12 +13,13 @@ _MOST_AT_ONCE = 256
 
 
 class XidEvents:
-    """Remembers the last Xid of each device that supports events, also across sessions."""
+    """Remembers the last Xid of each device that supports events, also across sessions, and the newest ones."""
 
     def __init__(self) -> None:
         self._events: ctypes.c_void_p | None = None
         self._uuids: dict[int, str] = {}
         self._last: dict[str, int] = {}
+        self._new: dict[str, list[int]] = {}
 
     def listen(self, handles: Mapping[str, Handle]) -> None:
         """Listen to these devices, by UUID, in a session that was just opened."""
@@ -49,6 +50,11 @@ class XidEvents:
             uuid = self._uuids.get(_address(event.device))
             if uuid is not None and event.eventType == pynvml.nvmlEventTypeXidCriticalError:
                 self._last[uuid] = event.eventData
+                self._new.setdefault(uuid, []).append(event.eventData)
+
+    def take(self, uuid: str) -> tuple[int, ...]:
+        """The Xids of a device since the last call for it, oldest first."""
+        return tuple(self._new.pop(uuid, ()))
 
     def last(self, uuid: str) -> int | None:
         """The last Xid of a device; 0 before the first; None if its events are not available."""

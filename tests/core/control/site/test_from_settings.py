@@ -166,3 +166,14 @@ def test_a_minimum_that_no_gpu_here_meets_and_a_layer_for_none_are_reported() ->
     layer, least = site_setup(settings, NODES).remarks
     assert layer.startswith("vgpu: no GPU here is 99, by index, UUID or model")
     assert least.startswith("min_compute_capability 99.0 excludes every GPU here")
+
+
+def test_a_power_budget_names_the_gpus_that_it_cannot_count() -> None:
+    (node,) = NODES
+    known = tuple(replace(device, power_limit_mw=400_000) for device in node.devices[2:])
+    mixed = (replace(node, devices=(*node.devices[:2], *known)),)
+    assert site_setup(Settings(power_budget_w=900), mixed).remarks == (
+        "power_budget_w: no job without --power-limit starts on these GPUs, whose power limit is unknown: 0, 1",
+    )
+    assert site_setup(Settings(), mixed).remarks == ()
+    assert site_setup(Settings(power_budget_w=900), mixed).observation.limits.power_budget_w == 900

@@ -10,7 +10,7 @@ from corral.core.control.submitting.submission_checks import check
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import CorralError, Refused
-from corral.core.model.jobs.container import Container
+from corral.core.model.jobs.container import Container, Volume, VolumeKind
 from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.job import JobKind, Request
 from corral.core.model.jobs.submission import Submission
@@ -25,6 +25,7 @@ class Site:
     every_job = True
     parts = True
     reach_daemons = True
+    checkpoints = False
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
         return replace(asked or Container(), image=(asked and asked.image) or "site/default:1")
@@ -48,6 +49,7 @@ class Hosts(Site):
     every_job = False
     parts = True
     reach_daemons = False
+    checkpoints = True
 
 
 def test_a_server_without_containers_refuses_one_in_words() -> None:
@@ -85,6 +87,8 @@ def test_a_container_has_only_what_was_asked_for_and_not_its_submitters_shell() 
         ({"stdin": True, "terminal": TerminalSize(24, 80)}, "terminal"),
         ({"script": True, "request": Request(gang_size=2)}, "gang_size"),
         ({"checkpoint_signal": "USR1"}, "checkpoint_signal"),
+        ({"checkpoint_signal": "TERM", "checkpoint_every_s": 600.0}, "checkpoint_every_s"),
+        ({"checkpoint_dir": "/data"}, "checkpoint_dir"),
         *[
             ({"checkpoint_signal": word}, "checkpoint_signal")
             for word in ("a:b:c", "a:TERM", ":", "", "TERM\n", "B:S:TERM")
@@ -107,6 +111,33 @@ def test_who_asked_for_a_terminal_is_told_to_leave_it_out_and_not_to_redirect_in
 
 def test_a_container_may_be_told_by_sigterm_to_save_its_work() -> None:
     assert with_container(replace(WORK, checkpoint_signal="TERM"), Site()).checkpoint_signal == "TERM"
+
+
+def on_host(**change: object) -> Submission:
+    volumes = (Volume(VolumeKind.HOST_PATH, "/data", "/data"), Volume(VolumeKind.HOST_PATH, "/home/me", "/work"))
+    asked = replace(WORK, container=Container("repo/train:1", volumes), inherited_workdir=False, workdir="/work")
+    return with_container(replace(asked, **change), Hosts())  # type: ignore[arg-type]
+
+
+def test_a_container_of_a_host_gets_signals_of_its_own_and_saves_where_the_host_sees_it() -> None:
+    told = on_host(checkpoint_signal="USR1", checkpoint_every_s=600.0, checkpoint_dir="/data/%j")
+    assert (told.checkpoint_signal, told.checkpoint_dir) == ("USR1", "/data/%j")
+    assert on_host(checkpoint_signal="B:USR1").checkpoint_dir is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"checkpoint_signal": "S:USR1"}, "the main process of a container alone; write USR1@60s"),
+        ({"checkpoint_dir": "/elsewhere"}, "/elsewhere is in no volume that the host has under the same path"),
+        ({"checkpoint_dir": "/data/../etc"}, "is in no volume"),
+        ({"checkpoint_dir": "here"}, "/work/here is in no volume"),
+        ({"checkpoint_every_s": 60.0}, "names no signal to send"),
+    ],
+)
+def test_what_does_not_reach_a_container_of_a_host_is_refused(change: dict[str, object], said: str) -> None:
+    with pytest.raises(Refused, match=said):
+        on_host(**change)
 
 
 def test_taints_that_do_not_keep_its_container_off_do_not_keep_the_job_off() -> None:
@@ -146,6 +177,15 @@ def test_a_part_of_a_gpu_by_mps_is_refused_to_a_container_that_reaches_no_daemon
 def test_a_part_of_any_gpu_is_for_a_container_one_of_those_that_mps_does_not_share(share: Request) -> None:
     assert on_hosts(share).means is Means.TIMESLICE
     assert on_hosts(share, WORK).means is None
+
+
+def test_a_packable_job_shares_as_a_part_does_and_is_refused_where_no_part_is_given() -> None:
+    assert on_hosts(Request(), replace(IN_IMAGE, packable=True)).means is Means.TIMESLICE
+    assert on_hosts(Request(), IN_IMAGE).means is None
+    whole = Site()
+    whole.parts = False
+    with pytest.raises(Refused, match="remove --packable"):
+        RequestRules(containers=whole).settle(replace(WORK, packable=True), "alice")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What is asked in any words becomes a request that stands by itself."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -200,3 +201,9 @@ def test_a_request_for_the_first_vendor_or_no_device_is_left_as_it_is() -> None:
     for request in (Request(), Request(devices=0), Request(models=("A100",))):
         assert with_vendor(request, (), [MIXED], None) is request
     assert with_vendor(Request(devices=0), (), [node(MI300X)], "amd").vendor is None
+
+
+@pytest.mark.parametrize("field", [{"pack": "pack:alice 0 1/2"}, {"power_within_mw": 1}])
+def test_what_the_scheduler_alone_sets_is_refused(field: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match="the scheduler sets it"):
+        settled(replace(Request(), **field))

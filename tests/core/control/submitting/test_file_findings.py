@@ -57,7 +57,7 @@ def test_what_was_seen_is_known_for_a_while_and_to_nobody_else(cache: FileFindin
 
 def test_an_inspection_has_the_rights_of_the_caller(cache: FileFindingsCache, node: CountingNode) -> None:
     cache.inspect([JOB], ALICE)
-    assert {who for _, who in node.asked} == {Credentials(1000, 1000, (1000, 44))}
+    assert {who for _, who in node.asked} == {Credentials(1000, 1000, (1000, 44), "alice")}
 
 
 def test_commands_with_the_same_files_are_looked_at_once(

@@ -73,6 +73,24 @@ def test_a_checkpoint_signal_is_for_all_processes_or_the_main_one_or_all_others(
     assert "use one of USR1, USR2, HUP, INT, TERM, with B: before it for the main process alone" in said
 
 
+def test_an_interval_between_checkpoints_needs_a_signal_that_a_program_survives() -> None:
+    check(replace(GOOD, checkpoint_signal="B:USR1", checkpoint_every_s=600.0))
+    for word, said in ((None, "add --checkpoint-signal USR1@60s"), ("S:TERM", "commonly ends a program")):
+        field, words = refusal(replace(GOOD, checkpoint_signal=word, checkpoint_every_s=600.0))
+        assert field == "checkpoint_every_s"
+        assert said in words
+    assert refusal(replace(GOOD, checkpoint_signal="USR1", checkpoint_every_s=0.5))[0] == "checkpoint_every_s"
+
+
+def test_the_jobs_of_an_array_have_directories_of_their_own() -> None:
+    array = ArraySpec((0, 1))
+    check(replace(GOOD, checkpoint_dir="saved/%j"))
+    check(replace(GOOD, checkpoint_dir="saved/%A_%a", array=array))
+    field, said = refusal(replace(GOOD, checkpoint_dir="saved/", array=array))
+    assert (field, "as in saved/%a" in said) == ("checkpoint_dir", True)
+    assert "%q is not a placeholder" in refusal(replace(GOOD, checkpoint_dir="%q"))[1]
+
+
 def test_a_reservation_needs_no_command_and_no_directory() -> None:
     check(Submission(kind=JobKind.RESERVE, workdir="/no/such"))
 
@@ -164,3 +182,32 @@ def test_what_makes_no_sense_is_refused_by_name(change: dict[str, Any], field: s
 )
 def test_a_request_that_no_cluster_could_serve_is_refused_by_name(change: dict[str, Any], field: str) -> None:
     assert refusal(replace(GOOD, request=replace(Request(), **change)))[0] == field
+
+
+PART_BY_MEMORY = Request(share_milli=10, share_of_memory=True, memory_mib=8192)
+
+
+@pytest.mark.parametrize("request_", [Request(), PART_BY_MEMORY])
+def test_a_packable_job_has_one_gpu_and_may_say_its_memory(request_: Request) -> None:
+    check(replace(GOOD, packable=True, request=request_))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"request": Request(devices=2)},
+        {"request": Request(devices=0)},
+        {"request": Request(gang_size=2)},
+        {"request": Request(share_milli=500, split_milli=500)},
+        {"request": Request(share_milli=500)},
+        {"request": Request(mig_profile="1g.10gb")},
+        {"request": Request(power_limit_w=300)},
+        {"request": Request(means=Means.EXCLUSIVE)},
+        {"request": replace(PART_BY_MEMORY, cores_percent=20)},
+        {"resources": {"cuda.shares": "0.2"}},
+        {"exclusive": True},
+        {"kind": JobKind.RESERVE, "command": ()},
+    ],
+)
+def test_whatever_else_a_packable_job_asks_for_is_refused(asked: dict[str, Any]) -> None:
+    assert refusal(replace(GOOD, packable=True, **asked))[0] == "packable"

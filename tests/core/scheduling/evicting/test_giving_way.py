@@ -15,7 +15,7 @@ def counted(*jobs: Job) -> tuple[LeastUrgent, list[int]]:
 
     def running() -> list[Running]:
         looks.append(len(jobs))
-        return [Running(one, made(one.id).allocation) for one in jobs]
+        return [Running(one, made(one.id).allocation, 0.0) for one in jobs]
 
     find: Callable[[Job], tuple[Scope, ...]] = lambda one: tuple(scopes_of(one, {}))  # noqa: E731
     return LeastUrgent(running, find), looks

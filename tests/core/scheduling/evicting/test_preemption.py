@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.core.model.fact import AllocationEnded, Delta, JobChanged, StartsPromised
+from corral.core.model.fact import AllocationEnded, CheckpointsObserved, Delta, JobChanged, StartsPromised
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.job_patch import JobPatch
 from corral.core.model.jobs.phase import Phase
@@ -59,6 +59,13 @@ def test_more_urgent_work_makes_the_least_urgent_make_room() -> None:
 def test_of_equals_the_one_that_loses_least_work_goes() -> None:
     view = running(job(1, 2), job(2, 2)).advance(submitted(job(3, 2, priority=1)))
     assert evicted(plan_of(view)) == ["2"]
+
+
+def test_work_in_a_checkpoint_is_not_lost_so_who_has_just_saved_goes() -> None:
+    view = running(job(1, 2), job(2, 2)).advance(submitted(job(3, 2, priority=1)))
+    assert evicted(plan_of(view.advance([CheckpointsObserved({"1.1": T0 + 990})]))) == ["1"]
+    both = {"1.1": T0 + 900, "2.1": T0 + 990}
+    assert evicted(plan_of(view.advance([CheckpointsObserved(both)]))) == ["2"]
 
 
 def test_what_is_free_already_is_not_given_away_while_room_is_made() -> None:

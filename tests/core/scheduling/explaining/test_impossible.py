@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from corral.core.model.devices.device import Device, DeviceCondition
-from corral.core.model.devices.means import Means
+from corral.core.model.devices.means import ClientLimits, Means
 from corral.core.model.errors import Refused
 from corral.core.model.fact import ConditionObserved, DeviceCordoned, NodeObserved, SiteArranged
 from corral.core.model.jobs.job import Request
@@ -37,6 +37,9 @@ def shared(by: Means, devices: slice) -> View:
 
 
 MPS, MIXED = shared(Means.MPS, slice(None)), shared(Means.MPS, slice(2))
+DIVIDED = tuple(replace(one, clients=ClientLimits(4)) for one in MPS.nodes["box"].devices)
+SLOTS = view_of(observed(replace(MPS.nodes["box"], devices=DIVIDED)))
+OVER_SLOT = "an equal slot of a GPU on MPS is 0.25 of it with 1/4 of its memory; ask for no more, or for 1"
 SLICE = Device("MIG-1", 8, "NVIDIA A100", 9728, means=Means.MIG, mig_profile="1g.10gb", parent_uuid="GPU-box-0")
 WHOLLY_SLICED = shared(Means.MIG, slice(None)).nodes["box"]
 SLICED = view_of(observed(replace(WHOLLY_SLICED, devices=(*WHOLLY_SLICED.devices, SLICE))))
@@ -56,6 +59,8 @@ SPLIT_LACK = (
         (HERE, {"min_memory_mib": 81_921}, "no GPU here has 81921M of memory; the most you can ask for is 81920M"),
         (HERE, {"min_memory_mib": 100 * 1024}, "no GPU here has 100G of memory; the most you can ask for is 80G"),
         (MPS, {"share_milli": 10}, "a share of a GPU on MPS is at least 0.03; ask for that"),
+        (SLOTS, {"share_milli": 500}, OVER_SLOT),
+        (SLOTS, {"share_milli": 250, "memory_mib": 20_481}, OVER_SLOT),
         (MIXED, {"share_milli": 10, "means": Means.MPS}, "a share of a GPU on MPS is at least 0.03; ask for that"),
         (MIXED, {"share_milli": 1000, "split_milli": 7000}, SPLIT_LACK),
         (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from corral.core.model.audience import Audience
-from corral.core.model.devices.device import DeviceCondition, DeviceProcess, HoldingPod, HostUse
+from corral.core.model.devices.device import DeviceCondition, DeviceProcess, HeldPart, HoldingPod, HostUse
 from corral.core.model.devices.means import Means
 from corral.core.model.fact import ConditionObserved, Delta, JobUpdated, NodeObserved
 from corral.core.model.jobs.job import Job, JobKind, Request
@@ -97,6 +97,16 @@ def test_a_pod_that_has_devices_is_named_with_what_made_it() -> None:
     view = running(gpus=4).advance([*taken, *submitted(job(1, 4))])
     assert "box has 1 free, 3 in use by pod ml/train-x7k (Job/train) for 2h 5m, not started by Corral" in (
         told(view, 1).sentence
+    )
+
+
+def test_pods_that_have_parts_of_a_device_are_named_with_their_shares() -> None:
+    parts = tuple(HeldPart(HoldingPod("ml", name), milli, 0) for name, milli in (("a", 200), ("b", 500), ("c", 100)))
+    half = replace(job(1, 1), spec=replace(job(1, 1).spec, request=Request(share_milli=500)))
+    view = running(gpus=1).advance([ConditionObserved(DeviceCondition("GPU-box-0", parts=parts)), *submitted(half)])
+    assert (
+        "box has 0 free, 1 in use in part by pod ml/b (0.5), pod ml/a (0.2), pod ml/c (0.1), not started by Corral"
+        in told(view, 1).sentence
     )
 
 

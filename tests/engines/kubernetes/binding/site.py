@@ -18,7 +18,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.ports.ledger import JobQuery
 from corral.engines.kubernetes.binding.binder import Binder
-from corral.engines.kubernetes.binding.binding_runtime import BindingRuntime, pod_of_launch
+from corral.engines.kubernetes.binding.binding_runtime import BindingRuntime, pod_of_launch, present_launch
 from corral.engines.kubernetes.binding.bound_mark import BoundMarks
 from corral.engines.kubernetes.binding.pods_of_others import pods_of_others
 from corral.engines.kubernetes.binding.serving_lease import ServingLease, candidate
@@ -67,7 +67,7 @@ class Site:
         self._watch.start()
         self._watch.wait_until_synced(PATIENCE_S)
         self.jobs: LedgerPodJobs | None = None
-        self.marks = BoundMarks(self.tag, self._pod_of)
+        self.marks = BoundMarks(self.tag, self._pod_of, self._present_of)
         self.lease = ServingLease(self.cluster, self._namespace, candidate(self.tag, self._home.root))
         self.lease.begin()
         self.runtime = BindingRuntime(
@@ -102,6 +102,9 @@ class Site:
 
     def _pod_of(self, launch_id: str) -> PodRef | None:
         return None if self.jobs is None else pod_of_launch(self.jobs, launch_id)
+
+    def _present_of(self, launch_id: str) -> str:
+        return launch_id if self.jobs is None else present_launch(self.jobs, launch_id)
 
     def restart(self) -> None:
         self.close()

@@ -1,5 +1,6 @@
 """Pods with `schedulerName: corral` on a real API server are queued, bound whole, ended and told why they wait."""
 
+import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,9 @@ from corral.core.access.caller import Caller
 from corral.core.control.changing.job_changes import Verb
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import LaunchPhase
-from corral.engines.kubernetes.binding.bound_mark import BOUND_FOR
+from corral.engines.kubernetes.binding.pods_of_others import BOUND_FOR
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
-from corral.engines.kubernetes.cluster.errors import ClusterUnreachable
+from corral.engines.kubernetes.cluster.errors import ClusterUnreachable, Rejected
 from corral.engines.kubernetes.cluster.resource import EVENTS, PODS, ResourceType
 from tests.certificates import needs_openssl
 from tests.engines.kubernetes.binding.site import Site, pod_of_others, site
@@ -365,3 +366,29 @@ def test_the_pods_of_a_gang_are_told_what_it_waits_for_as_others_come_and_go_and
     place.eventually(lambda: None not in (place.node_of(name, namespace) for name in "acd"))
     node = place.node_of("a", namespace)
     place.eventually(lambda: told("a") == f"Normal Scheduled: bound to {node}")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_binding_that_lands_after_its_launch_was_given_up_leaves_a_job_that_agrees_with_its_pod(
+    place: Site, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch, *, elsewhere: bool
+) -> None:
+    bind, calls = cluster.bind, itertools.count(1)
+
+    def bind_late(name: str, where: str, uid: str, node: str, **more: Any) -> None:
+        number = next(calls)
+        if number == 1:
+            raise Rejected("no room in the queue of the API server")
+        if number == 2:
+            other = next(one for one in place.server.ledger.view().nodes if (one != node) == elsewhere)
+            bind(name, where, uid, other, annotations=place.marks.of(f"{place.job(namespace, 'one').id}.1"))
+        bind(name, where, uid, node, **more)
+
+    monkeypatch.setattr(cluster, "bind", bind_late)
+    cluster.create(PODS, pod_of_others("one", namespace), namespace)
+    if elsewhere:
+        place.eventually(lambda: any(job.phase.terminal for job in place.all_jobs()))
+        place.eventually(lambda: place.found("one", namespace) is None)
+    else:
+        place.runs("one", namespace)
+        place.ended("one", namespace)
+        place.eventually(lambda: place.job(namespace, "one").phase is Phase.SUCCEEDED)

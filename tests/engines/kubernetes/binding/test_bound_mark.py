@@ -3,8 +3,8 @@
 from typing import Any
 
 from corral.core.model.jobs.pod_ref import PodRef
-from corral.engines.kubernetes.binding.bound_mark import BOUND_FOR, BoundMarks
-from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers, read
+from corral.engines.kubernetes.binding.bound_mark import BoundMarks
+from corral.engines.kubernetes.binding.pods_of_others import BOUND_FOR, PodOfOthers, read
 
 REF = PodRef("team", "one", "uid-1")
 
@@ -38,6 +38,11 @@ def test_a_mark_without_a_tag_counts_for_pods_that_an_earlier_process_may_have_b
     assert fresh.launch_of(pod("1.1")) is None
     assert upgraded.launch_of(pod("1.1")) == "1.1"
     assert upgraded.launch_of(pod("1.1", uid="uid-2")) is None
+
+
+def test_a_binding_that_came_after_its_launch_was_given_up_counts_for_the_present_launch() -> None:
+    late = BoundMarks("aaaa", lambda launch_id: REF, lambda launch_id: "1.2")
+    assert late.launch_of(pod("aaaa/1.1")) == "1.2"
 
 
 def test_marks_that_anybody_wrote_are_nobodys() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.engines.kubernetes.binding.bound_mark import BOUND_FOR
+from corral.engines.kubernetes.binding.pods_of_others import BOUND_FOR
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.resource import PODS
 from tests.engines.kubernetes.control_plane import ControlPlane

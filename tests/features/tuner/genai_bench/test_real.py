@@ -1,6 +1,7 @@
 """The real genai-bench against a real server. Skipped where it is not installed: `make test-genai-bench`."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,13 +108,20 @@ def test_a_task_goes_from_its_file_to_the_winner(measured_box: Box, spec: dict[s
         "base_runtime": "stand-in",
         "parameters": {"max-num-seqs": [1, 8]},
         "optimization": {"objective": "maximize_throughput", "timeout_per_iteration": 300},
-        # The tokenizer is the one in the model's directory.
-        "benchmark": {**spec, "model_name": "", "model_tokenizer": "", "num_concurrency": [8]},
+        # The tokenizer is the one in the model's directory. So many requests take seconds also at eight a time.
+        "benchmark": {
+            **spec,
+            "model_name": "",
+            "model_tokenizer": "",
+            "num_concurrency": [8],
+            "max_requests_per_iteration": 80,
+        },
     }
     file = measured_box.home / "task.json"
     file.write_text(json.dumps(task))
     told = measured_box.ok("tune", str(file), "--follow")
-    assert "2 experiments, 2 succeeded" in told
+    # The best is measured again.
+    assert re.search(r"([34]) experiments, \1 succeeded", told)
     assert "--max-num-seqs 8" in told.splitlines()[-1]
     with Client(measured_box.home) as client:
         (row,) = client.tasks.list()

@@ -56,6 +56,32 @@ def run(search: Search, most: int = 1000) -> Search:
     return search
 
 
+@pytest.mark.parametrize("strategy", EVERY)
+@pytest.mark.parametrize("stopped", [{1}, {3, 4}, {1, 13}])
+def test_candidates_that_were_stopped_with_their_task_are_tried_again(strategy: str, stopped: set[int]) -> None:
+    """The others are those of a search that nobody stopped: also a repeat, which is number 13 of these."""
+    problem = read_problem(task(strategy))
+    whole, search = run(Search(problem)), Search(problem)
+    while isinstance(found := search.ask(), Candidate):
+        if found.number in stopped:
+            failure = TrialFailure(FailedStep.STOPPED)
+            search.tell(Trial(found.number, found.parameters, ended=True, failure=failure, repeats=found.repeats))
+        else:
+            measure(search, found)
+    tried = [(one.parameters, one.repeats is None) for one in search.trials]
+    assert len(search.trials) >= 12
+    if strategy != SearchStrategy.RACING:
+        assert tried == [(one.parameters, one.repeats is None) for one in whole.trials]
+    assert not {one.number for one in search.trials} & stopped
+
+
+def test_a_flag_with_the_value_1_is_tried_beside_a_bare_one() -> None:
+    search = Search(read_problem({**task(SearchStrategy.GRID, max_iterations=2), "parameters": {"flag": [1, True]}}))
+    while isinstance(found := search.ask(), Candidate):
+        search.tell(Trial(found.number, found.parameters, ended=True, failure=TrialFailure(FailedStep.OTHER)))
+    assert [repr(one.parameters["flag"]) for one in search.trials] == ["1", "True"]
+
+
 def test_a_candidate_fails_by_a_hard_limit_only_once_every_level_was_measured() -> None:
     slo = {"ttft": {"threshold": 1e-6, "hard_fail": True}}
     problem = read_problem({**task("racing"), "slo": slo})
@@ -134,10 +160,34 @@ def test_no_more_is_handed_out_than_was_said(strategy: str, most: int) -> None:
     few = {"tp": [1, 2], "batch": [8, 16], "chunked": [True]}
     problem = read_problem({**task(strategy, max_iterations=100), "parameters": few})
     trials = run(Search(problem)).trials
-    assert problem.most_trials == most + 4
+    assert problem.most_trials() == most + 4
     assert sum(trial.repeats is None for trial in trials) in (range(5, 9) if strategy == "racing" else [4])
     assert 1 <= sum(trial.repeats is not None for trial in trials) <= 4
-    assert read_problem(task(strategy, max_iterations=3)).most_trials == 3 + 3
+    assert read_problem(task(strategy, max_iterations=3)).most_trials() == 3 + 3
+
+
+@pytest.mark.parametrize("strategy", EVERY)
+def test_a_candidate_that_is_not_runnable_is_no_iteration(strategy: str) -> None:
+    given = task(strategy, max_iterations=9)
+    search = Search(read_problem({**given, "parameters": {**given["parameters"], "tp": [4, 1, 2]}}))
+    while isinstance(found := search.ask(), Candidate):
+        if found.parameters["tp"] == 4:
+            failure = TrialFailure(FailedStep.NOT_RUNNABLE)
+            search.tell(Trial(found.number, found.parameters, ended=True, failure=failure))
+        else:
+            measure(search, found)
+    explored = [trial for trial in search.trials if trial.repeats is None]
+    assert any(trial.not_runnable for trial in explored)
+    assert sum(not trial.not_runnable for trial in explored) == 9
+    assert len(search.trials) <= search.most_trials
+
+
+def test_a_search_ends_when_as_many_were_not_runnable_as_may_be_tried() -> None:
+    search = Search(read_problem(task("random", max_iterations=5)))
+    while isinstance(found := search.ask(), Candidate):
+        failure = TrialFailure(FailedStep.NOT_RUNNABLE)
+        search.tell(Trial(found.number, found.parameters, ended=True, failure=failure))
+    assert found == Finished("5 combinations were not runnable, as many as may be tried")
 
 
 def test_the_grid_is_cut_to_the_first_iterations_and_says_so() -> None:

@@ -81,10 +81,11 @@ def _state(pid: int) -> str:
 class Machine:
     """A home with a process runtime that can be closed and started again, as servers are."""
 
-    def __init__(self, home: Path, *, use_cgroup: bool = True) -> None:
+    def __init__(self, home: Path, *, use_cgroup: bool = True, **more: Any) -> None:
         self.home = home
         self.events: queue.Queue[str] = queue.Queue()
         self._use_cgroup = use_cgroup
+        self._more = more
         self._ids = itertools.count(1)
         self.runtime = self.start_backend()
 
@@ -95,6 +96,7 @@ class Machine:
             kill_grace_s=0.2,
             on_event=self.events.put,
             use_cgroup=self._use_cgroup if use_cgroup is None else use_cgroup,
+            **self._more,
         )
         self.runtime.start()
         return self.runtime

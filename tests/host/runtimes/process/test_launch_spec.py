@@ -22,7 +22,14 @@ def test_command_and_orders_survive_the_disk_byte_for_byte(arguments: list[str],
     spec = _spec(("python", *arguments), env)
     command = spec.command({"MARK": "x"}, {"RLIMIT_NOFILE": 9})
     order = spec.orders(
-        kill_grace_s=1.5, log_max_bytes=10, notes=("more",), limits=[], cgroup=None, notify_path="/n", boot_at=7.5
+        kill_grace_s=1.5,
+        log_max_bytes=10,
+        notes=("more",),
+        limits=[],
+        closed=[195, 0, 3],
+        cgroup=None,
+        notify_path="/n",
+        boot_at=7.5,
     )
     text = supervisor_orders.encode(order, command).encode().decode()
     assert supervisor_orders.Orders(*supervisor_orders.decode(text.partition("\n")[0])) == order

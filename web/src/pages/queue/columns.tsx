@@ -27,7 +27,9 @@ const COLUMNS: Column<Job>[] = [
     id: "phase",
     value: (job) => job.phase,
     header: "Phase",
-    cell: (job) => <Tag word={job.held ? "on hold" : job.phase} tone={phaseTone(job.phase)} />,
+    cell: (job) => (
+      <Tag word={job.held && job.phase === "PENDING" ? "on hold" : job.phase} tone={phaseTone(job.phase)} />
+    ),
   },
   {
     id: "gpus",

@@ -14,6 +14,7 @@ import {
   figureNamed,
   figureText,
   gpusText,
+  onSeveralModels,
   parametersText,
   scoreText,
   tookS,
@@ -36,7 +37,8 @@ export function ExperimentsPanel({
 }) {
   const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
   const navigate = useNavigate();
-  const columns = useMemo(() => columnsFor(objective, bestIds), [objective, bestIds]);
+  const several = useMemo(() => onSeveralModels(rows), [rows]);
+  const columns = useMemo(() => columnsFor(objective, bestIds, several), [objective, bestIds, several]);
   const [one, other] = chosen;
   return (
     <Panel
@@ -76,7 +78,11 @@ export function ExperimentsPanel({
 
 const isOver = (row: Experiment) => row.completed_at != null;
 
-function columnsFor(objective: Figure, bestIds: readonly string[]): Column<Experiment>[] {
+function columnsFor(
+  objective: Figure,
+  bestIds: readonly string[],
+  severalModels: boolean,
+): Column<Experiment>[] {
   return [
     {
       id: "number",
@@ -111,7 +117,12 @@ function columnsFor(objective: Figure, bestIds: readonly string[]): Column<Exper
       cell: (row) => scoreText(row.objective_score, objective),
       numeric: true,
     },
-    { id: "gpus", header: "GPUs", value: (row) => row.gpus, cell: (row) => <Gpus row={row} /> },
+    {
+      id: "gpus",
+      header: "GPUs",
+      value: (row) => row.gpus,
+      cell: (row) => <Gpus row={row} inFull={severalModels} />,
+    },
     {
       id: "parameters",
       header: "Parameters",
@@ -153,11 +164,11 @@ function columnsFor(objective: Figure, bestIds: readonly string[]): Column<Exper
   ];
 }
 
-/** How many GPUs, of whose make, and a sign where they were read while it was measured. */
-function Gpus({ row }: { row: Experiment }) {
+/** How many GPUs, of which maker or model, and a sign where they were read while it was measured. */
+function Gpus({ row, inFull }: { row: Experiment; inFull: boolean }) {
   return (
     <span className="one-line">
-      {gpusText(row)} {row.monitored && <ChartSign />}
+      {gpusText(row, inFull)} {row.monitored && <ChartSign />}
     </span>
   );
 }

@@ -131,6 +131,18 @@ export function TaskFields({ form, change, errorOf }: Filled) {
       <Panel title="Where it runs">
         <div className="job-form">
           <div className="submit-fields">
+            {text("gpuModel", "GPU model", {
+              placeholder: "that of the first experiment",
+              hint: "Of several, such as A100, H100, any will do, and there is no winner across them.",
+            })}
+            {text("minMemory", "GPU memory at least", { placeholder: "as estimated", hint: "Such as 40G." })}
+            {text("node", "Nodes", { placeholder: "any", hint: "Such as gpu-[01-03]." })}
+            {text("label", "Node labels", { placeholder: "any", hint: "Such as zone=a." })}
+            {text("prefer", "Preferred node labels", { placeholder: "none", hint: "Such as zone=b." })}
+            {text("device", "GPUs", { placeholder: "any", hint: "UUIDs of GPUs." })}
+            {oneOf("exclusive", "Whole nodes", { "": "no", yes: "yes: no neighbours on the node" })}
+          </div>
+          <div className="submit-fields">
             {text("queue", "Queue", { placeholder: "default" })}
             {text("project", "Project", { placeholder: "default" })}
             {text("timeout", "Time to deploy", { hint: "An experiment that takes longer has failed." })}

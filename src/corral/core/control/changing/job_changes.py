@@ -8,13 +8,13 @@ from functools import partial
 
 from corral.clock import Clock
 from corral.core.access.caller import Caller
-from corral.core.access.permissions import may_change, must_be_admin
+from corral.core.access.permissions import may_change, may_release, must_be_admin
 from corral.core.control.changing.commit_slices import cut_short, slices
 from corral.core.control.changing.named_jobs import as_it_is, named_jobs, no_such_job
 from corral.core.control.submitting.priorities import refuse_priority
 from corral.core.lifecycle import commands
 from corral.core.model.answers.job_changes import ChangedJobs, UnchangedJob
-from corral.core.model.errors import Conflict, CorralError, LedgerFailed, Refused
+from corral.core.model.errors import Conflict, CorralError, Forbidden, LedgerFailed, Refused
 from corral.core.model.fact import AllocationEnded, Fact, JobChanged
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.job_choice import LAST_SEQUENCE, MOST_AT_ONCE, OWN, JobChoice
@@ -23,6 +23,9 @@ from corral.core.model.jobs.name_pattern import check_name_patterns
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.view import View, ViewDraft
 from corral.core.ports.ledger import Decided, JobQuery, Ledger
+
+MAX_REASON = 200
+"""The most characters of the reason for a cancellation."""
 
 
 class Verb(StrEnum):
@@ -34,14 +37,19 @@ class Verb(StrEnum):
     REQUEUE = "requeue"
 
 
-def step(verb: Verb, view: View, job: Job, caller: Caller, at: float) -> list[Fact]:
-    """Return the facts of the operation on a job. Raises Conflict if the job's phase does not allow it, and Refused."""
+def step(verb: Verb, view: View, job: Job, caller: Caller, at: float, *, reason: str = "") -> list[Fact]:
+    """Return the facts of the operation on a job; `reason` is that of a cancellation.
+
+    Raises Conflict if the job's phase does not allow it, Forbidden and Refused.
+    """
     match verb:
         case Verb.CANCEL:
-            return commands.cancel(view, job, by=caller.user, at=at)
+            said = f"cancelled by {caller.user}: {reason}" if reason else None
+            return commands.cancel(view, job, by=caller.user, at=at, reason=said)
         case Verb.HOLD:
             return commands.hold(job, True, by=caller.user, at=at)
         case Verb.RELEASE:
+            may_release(caller, job)
             return commands.release(view, job, by=caller.user, at=at)
         case Verb.REQUEUE:
             # The priority was allowed at submission, but the site may have narrowed its range since.
@@ -96,15 +104,31 @@ class _Slice:
 
 @dataclass(slots=True)
 class _Change:
-    """One request: the operation, the caller, and the filter for jobs."""
+    """One request: the operation, the caller, the filter for jobs, and the reason that the caller gives."""
 
     verb: Verb
     caller: Caller
     chosen: JobFilter = field(default_factory=JobFilter)
+    reason: str = ""
 
     def means(self, job: Job) -> bool:
         """Return whether the filter selects the job."""
         return self.chosen.has(job) and (bool(self.chosen.phases) or makes_sense(self.verb, job))
+
+
+def _out_of_reach(view: View, stopped: Sequence[Job]) -> tuple[str, ...]:
+    """Return a note for each node that does not answer and has some of these jobs, which therefore run on there."""
+    there: dict[str, list[str]] = {}
+    for job in stopped:
+        allocation = view.allocations.get(job.allocation_id or "")
+        for node in {} if allocation is None else dict.fromkeys(one.node for one in allocation.placement.members):
+            if node in view.silences:
+                there.setdefault(node, []).append(job.id)
+    return tuple(
+        f"node {node} does not answer: what {f'job {ids[0]} has' if len(ids) == 1 else f'{len(ids)} jobs have'} "
+        "there ends when it is back"
+        for node, ids in there.items()
+    )
 
 
 class JobChanges:
@@ -115,12 +139,14 @@ class JobChanges:
         self._clock = clock
         self._stop = stop
 
-    def one(self, verb: Verb, job_id: str, caller: Caller) -> tuple[str, ...]:
+    def one(self, verb: Verb, job_id: str, caller: Caller, reason: str = "") -> tuple[str, ...]:
         """Change a job, or the elements of an array whose phase allows it. Return the ids of the changed jobs.
 
-        Raises NotFound, Forbidden, Conflict, and Refused.
+        `reason` is that of a cancellation. Raises NotFound, Forbidden, Conflict, and Refused.
         """
-        changed, unchanged = self._commit(_Change(verb, caller), self._named((job_id,), caller))
+        if len(reason) > MAX_REASON:
+            raise Refused(f"reason has {len(reason):,} characters; at most {MAX_REASON} are allowed", field="reason")
+        changed, unchanged = self._commit(_Change(verb, caller, reason=reason), self._named((job_id,), caller))
         for _, error in unchanged:
             raise error
         return tuple(job.id for job in changed)
@@ -150,6 +176,7 @@ class JobChanges:
             users=tuple(dict.fromkeys(job.spec.user for job in changed)),
             phases=Counter(job.phase.value for job in changed),
             next=below,
+            notes=() if choice.dry_run else _out_of_reach(self._ledger.view(), changed),
         )
 
     @staticmethod
@@ -259,8 +286,8 @@ class JobChanges:
             if target.found and not change.means(job):
                 continue
             try:
-                taken = step(change.verb, draft.view, job, change.caller, at)
-            except (Conflict, Refused) as refusal:
+                taken = step(change.verb, draft.view, job, change.caller, at, reason=change.reason)
+            except (Conflict, Forbidden, Refused) as refusal:
                 done.refused.append((target, refusal))
                 continue
             draft.apply(taken)

@@ -100,7 +100,7 @@ class Controller:
         self._batches: list[tuple[int, Sequence[Delta]]] = []
         self._wake = threading.Event()
         self._checks = ReadinessChecks(nodes, telemetry, clock, self._wake.set)
-        self._closing = False
+        self._closing = threading.Event()
         self._plan = Plan(version=0)
         self._planner: CyclePlanner | None = None
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
@@ -112,7 +112,7 @@ class Controller:
 
     def close(self) -> None:
         """Finish the current cycle and stop."""
-        self._closing = True
+        self._closing.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
@@ -154,13 +154,16 @@ class Controller:
     def _run(self) -> None:
         view = self._ledger.view()
         planner = self._planner = self._make_planner(view)
-        while not self._closing:
+        while not self._closing.is_set():
             try:
                 self._cycle(planner, known_version=view.version)
             except CorralError as error:
                 log.error("a scheduling cycle failed and is tried again: %s", error)
             while not self._wake.is_set() and planner.learn() and not self._wake.wait(LEARN_PAUSE_S):
                 pass
+            if LEDGER in self._obstacles:
+                # The samples that a cycle takes would wake it again at once, without a pause until the disk has room.
+                self._closing.wait(TICK_S)
             self._wake.wait(timeout=TICK_S)
             self._wake.clear()
 

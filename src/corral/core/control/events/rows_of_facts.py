@@ -10,6 +10,7 @@ from corral.core.model.fact import (
     AllocationMade,
     CommandExecuted,
     DeviceCordoned,
+    DeviceHealthChanged,
     DeviceUncordoned,
     Fact,
     JobChanged,
@@ -68,7 +69,7 @@ def of_jobs(fact: Fact, find_job: FindJob) -> Told | None:
 
 
 def of_devices(fact: Fact, find_job: FindJob) -> Told | None:
-    """Return the new holders of devices, and the cordons of devices and nodes."""
+    """Return the new holders of devices, their health, and the cordons of devices and nodes."""
     match fact:
         case AllocationMade(allocation=allocation) if allocation.placement.grants:
             return Told("allocated", _holders(allocation))
@@ -78,6 +79,9 @@ def of_devices(fact: Fact, find_job: FindJob) -> Told | None:
             return Told("cordoned", ({"uuid": uuid, "reason": reason},))
         case DeviceUncordoned(uuid=uuid):
             return Told("uncordoned", ({"uuid": uuid},))
+        case DeviceHealthChanged(uuid=uuid, health=health, evidence=evidence):
+            row = {"uuid": uuid, "health": health.state.value, "reason": cut(health.reason) or None}
+            return Told("health", ({**row, "evidence": tuple(map(cut, evidence))},))
         case NodeCordoned(node=node, reason=reason):
             return Told("node_cordoned", ({"node": node, "reason": reason},))
         case NodeDraining(node=node, reason=reason, deadline=deadline):

@@ -7,6 +7,7 @@ reports of the nodes.
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from corral.clock import CLOCKS_AGREE_S
 from corral.core.lifecycle import stopping
@@ -36,6 +37,9 @@ class Attempt:
         signalled: ranks that received the signal to save their state.
         stop_noted: ranks whose logs have the line about the stop.
         trouble: the reason why the last step failed, while it is retried.
+        sending: how far its files are, by the node that they are sent to.
+        arrived: the nodes that have them, while others still get them.
+        delivered: whether all nodes have them.
     """
 
     allocation_id: str
@@ -49,6 +53,9 @@ class Attempt:
     signalled: set[int] = field(default_factory=set)
     stop_noted: set[int] = field(default_factory=set)
     trouble: str | None = None
+    sending: dict[str, str] = field(default_factory=dict)
+    arrived: int = 0
+    delivered: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -208,9 +215,14 @@ class Attempts:
             return tuple(self._attempts.values())
 
     def trouble(self, allocation_id: str) -> str | None:
-        """Return why the next step of an allocation fails while it is retried, None if it does not."""
+        """Return why an allocation has not begun: its files are being sent, or the next step fails and is retried.
+
+        None if there is no such reason.
+        """
         attempt = self._attempts.get(allocation_id)
-        return None if attempt is None else attempt.trouble or attempt.delay()
+        if attempt is None:
+            return None
+        return next(iter(tuple(attempt.sending.values())), None) or attempt.trouble or attempt.delay()
 
     def drop(self, allocation_id: str) -> Attempt | None:
         """Delete a record and return it; only the first caller gets it."""
@@ -218,17 +230,28 @@ class Attempts:
             return self._attempts.pop(allocation_id, None)
 
 
-def shifted(reports: Iterable[LaunchReport], by_s: float) -> tuple[LaunchReport, ...]:
-    """Return the reports of a node with their times by the server's clock, which is `by_s` seconds ahead of the
-    node's.
+def shifted(
+    reports: Iterable[LaunchReport], by_s: float, launches: Iterable[Launch], latest: float
+) -> tuple[LaunchReport, ...]:
+    """Return the reports of a node's launches with their times by the server's clock, which is `by_s` seconds ahead of
+    the node's.
+
+    Nothing began before its job was submitted, or happens after `latest`, which is now: a node may be wrong.
     """
-    if abs(by_s) <= CLOCKS_AGREE_S:
-        return tuple(reports)
+    moved_s = 0.0 if abs(by_s) <= CLOCKS_AGREE_S else by_s
     return tuple(
-        replace(report, started_at=_later(report.started_at, by_s), ended_at=_later(report.ended_at, by_s))
-        for report in reports
+        _at_possible_times(report, moved_s, -inf if launch.runtime == "watch" else launch.job.submitted_at, latest)
+        for report, launch in zip(reports, launches, strict=True)
     )
 
 
-def _later(at: float | None, by_s: float) -> float | None:
-    return None if at is None else at + by_s
+def _at_possible_times(report: LaunchReport, by_s: float, earliest: float, latest: float) -> LaunchReport:
+    def moved(at: float | None) -> float | None:
+        if at is None or (not by_s and earliest <= at <= latest):
+            return at
+        return min(latest, max(earliest, at + by_s))
+
+    started_at, ended_at, saved_at = moved(report.started_at), moved(report.ended_at), moved(report.saved_at)
+    if (started_at, ended_at, saved_at) == (report.started_at, report.ended_at, report.saved_at):
+        return report
+    return replace(report, started_at=started_at, ended_at=ended_at, saved_at=saved_at)

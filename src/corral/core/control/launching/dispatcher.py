@@ -13,7 +13,10 @@ from functools import partial
 
 from corral.clock import Clock
 from corral.core.control.launching.attempts import Attempt, Attempts, LaunchesOf, shifted
+from corral.core.control.launching.deliveries import Deliveries
 from corral.core.control.launching.environment import with_rendezvous
+from corral.core.control.launching.kept_scratch import kept_of
+from corral.core.control.launching.meeting_trial import MeetingTrial, failure_of
 from corral.core.control.launching.outcomes import Outcomes
 from corral.core.control.launching.time_limits import TimeLimits
 from corral.core.control.nodes.node_registry import Nodes
@@ -22,9 +25,11 @@ from corral.core.model.errors import BackendFailed, CorralError, NodeUnreachable
 from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.eviction import EvictionRule
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, failed_launch
 from corral.core.ports.ledger import Ledger
 from corral.core.ports.node import NodeAgent, Rendezvous
+from corral.core.ports.uploads import Uploads
 from corral.core.scheduling.explaining.eviction_notices import goes_on
 
 log = logging.getLogger(__name__)
@@ -56,8 +61,9 @@ class Dispatcher:
         *,
         kill_grace_s: float,
         tell: Tell = _nobody,
+        uploads: Uploads | None = None,
     ) -> None:
-        """`tell` is called on a node's thread before a member there is stopped."""
+        """`tell` is called on a node's thread before a member there is stopped. `uploads` are the files of jobs."""
         self._ledger = ledger
         self._nodes = nodes
         self._clock = clock
@@ -73,6 +79,14 @@ class Dispatcher:
             stop=self.stop,
             stop_members=self._stop_members,
             forget=self._forget,
+        )
+        self._deliveries = Deliveries(
+            nodes,
+            uploads,
+            self.attempts,
+            again=self.launch,
+            fail=self._cannot_deliver,
+            note_trouble=self.outcomes.note_trouble,
         )
         self._checkpoints = Checkpoints(clock, self.stop)
         self.time_limits = TimeLimits(self.attempts, nodes, self.outcomes.note_trouble)
@@ -91,11 +105,12 @@ class Dispatcher:
             self._thread.join(timeout=10)
 
     def launch(self, allocation_id: str) -> None:
-        """Launch all members of a committed allocation at once, as soon as rank 0's node has returned the
-        rendezvous.
+        """Launch all members of a committed allocation at once.
+
+        Before that their nodes get the job's files, rank 0's node returns the rendezvous, and all others reach it.
         """
         attempt = self.attempts.of(allocation_id)
-        if attempt is None:
+        if attempt is None or not self._deliveries.have_arrived(attempt):
             return
         first = attempt.launches[0]
         self._put(attempt, first.node, partial(self._launch_first, attempt), f"launch of {allocation_id}")
@@ -138,16 +153,42 @@ class Dispatcher:
         self._nodes.worker(node).put(guarded, attempt.user)
 
     def _launch_first(self, attempt: Attempt) -> None:
-        meet = None
-        if len(attempt.launches) > 1:
-            first = attempt.launches[0]
-            meet = self._nodes.agent(first.node).launches.rendezvous(first.id)
-        for launch in attempt.launches[1:]:
-            act = partial(self._launch, attempt, launch, meet)
-            self._put(attempt, launch.node, act, f"launch {launch.id}")
-        self._launch(attempt, attempt.launches[0], meet)
+        first = attempt.launches[0]
+        if len(attempt.launches) == 1:
+            self._launch(attempt, first, None, None)
+            return
+        meet = self._nodes.agent(first.node).launches.rendezvous(first.id)
+        others = {launch.node for launch in attempt.launches} - {first.node}
+        if not others or first.rank in attempt.asked_at:
+            self._launch_all(attempt, meet, None)
+            return
+        trial = MeetingTrial(others, partial(self._launch_all, attempt, meet))
+        for node in sorted(others):
+            act = partial(self._try_meeting, trial, node, meet, first.node)
+            self._put(attempt, node, act, f"the trial of the meeting place of {attempt.allocation_id} on {node}")
 
-    def _launch(self, attempt: Attempt, launch: Launch, meet: Rendezvous | None) -> None:
+    def _try_meeting(self, trial: MeetingTrial, node: str, meet: Rendezvous, first: str) -> None:
+        trial.answered(node, failure_of(self._nodes.agent(node), node, meet, first))
+
+    def _launch_all(self, attempt: Attempt, meet: Rendezvous, failure: BackendFailed | None) -> None:
+        """Launch the members of a gang, or give all up because they cannot meet."""
+        first = attempt.launches[0]
+        act = partial(self._launch_in_turn, attempt, meet, failure)
+        self._put(attempt, first.node, act, f"launch {first.id}")
+
+    def _launch_in_turn(self, attempt: Attempt, meet: Rendezvous, failure: BackendFailed | None) -> None:
+        """Launch the first member, then the others. The agent answers at the meeting place until the first is launched:
+        another member would take it for that one.
+        """
+        first, *others = attempt.launches
+        try:
+            self._launch(attempt, first, meet, failure)
+        finally:
+            for launch in others:
+                act = partial(self._launch, attempt, launch, meet, failure)
+                self._put(attempt, launch.node, act, f"launch {launch.id}")
+
+    def _launch(self, attempt: Attempt, launch: Launch, meet: Rendezvous | None, failure: BackendFailed | None) -> None:
         job = self.attempts.job_of(attempt)
         if job is None or job.phase is not Phase.STARTING:
             return
@@ -157,13 +198,16 @@ class Dispatcher:
             log.info("job %s: %s", job.id, goes_on(job.evicted_before))
         agent = self._nodes.agent(launch.node)
         launch = attempt.launches[launch.rank]
+        if failure is not None:
+            self._give_up(agent, attempt, launch, failure)
+            return
         try:
             agent.launches.launch(launch if meet is None else with_rendezvous([launch], meet)[0])
         except NodeUnreachable:
             # The launch may have succeeded. The recheck asks again, and declares it lost if nothing claims it in time.
             raise
-        except (BackendFailed, Refused) as failure:
-            self._give_up(agent, attempt, launch, failure)
+        except (BackendFailed, Refused) as error:
+            self._give_up(agent, attempt, launch, error)
         self.time_limits.renew(attempt, launch.rank)
 
     def _give_up(self, agent: NodeAgent, attempt: Attempt, launch: Launch, failure: CorralError) -> None:
@@ -178,6 +222,12 @@ class Dispatcher:
         if given_up:
             attempt.take(launch.rank, failed_launch(launch.id, failure))
             self.outcomes.settle(attempt)
+
+    def _cannot_deliver(self, attempt: Attempt, launch: Launch, failure: CorralError) -> None:
+        def give_up() -> None:
+            self._give_up(self._nodes.agent(launch.node), attempt, launch, failure)
+
+        self._put(attempt, launch.node, give_up, f"end of launch {launch.id}, whose files did not arrive,")
 
     def _take_back_half(self, attempt: Attempt) -> None:
         """End a gang of which only a part has begun, once the grace period is over."""
@@ -223,7 +273,9 @@ class Dispatcher:
 
     def _end(self, agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
         """Stop a launch once the job has had its time for a checkpoint."""
-        if self._checkpoints.may_end(job, attempt, launch.rank, partial(agent.launches.signal, launch.id)):
+        grace_s = job.spec.checkpoint_grace_s
+        signal = partial(agent.launches.tell_to_save, launch.id, stops_in_s=grace_s)
+        if self._checkpoints.may_end(job, attempt, launch.rank, signal):
             self._stop_or_keep_from_running(agent, job, launch)
 
     @staticmethod
@@ -254,7 +306,8 @@ class Dispatcher:
         if tuple(report.launch_id for report in answer.reports) != asked:
             node = next(launch.node for _, launch in launches)
             raise BackendFailed(f"node {node} reports of other launches than {', '.join(asked)}")
-        return shifted(answer.reports, self._clock.now() - answer.now)
+        now = self._clock.now()
+        return shifted(answer.reports, now - answer.now, [launch for _, launch in launches], now)
 
     def _take(self, agent: NodeAgent, attempt: Attempt, launch: Launch, report: LaunchReport) -> None:
         if report.phase is LaunchPhase.UNKNOWN and report.reason is not None:
@@ -276,8 +329,8 @@ class Dispatcher:
 
     def _forget_on_node(self, launch: Launch) -> None:
         try:
-            kept = launch.job.id in self._ledger.view().jobs
-            self._nodes.agent(launch.node).launches.forget(launch.id, keep_scratch=kept)
+            keep = kept_of(launch.job, self._ledger)
+            self._nodes.agent(launch.node).launches.forget(launch.id, keep=keep)
         except CorralError as error:
             # The ledger does not record the remains. The node removes them when it is reconciled.
             log.warning("the remains of launch %s on node %s are not cleaned up: %s", launch.id, launch.node, error)
@@ -376,8 +429,10 @@ class Checkpoints:
 
         `signal` sends this checkpoint signal to the member, once.
         """
-        word = job.spec.checkpoint_signal
+        word, eviction = job.spec.checkpoint_signal, job.evicted
         if word is None or job.stop_reason is not Phase.PENDING:
+            return True
+        if eviction is not None and eviction.rule is EvictionRule.FAULT and not eviction.saves:
             return True
         if attempt.checkpoint_until is None:
             attempt.checkpoint_until = self._clock.monotonic() + job.spec.checkpoint_grace_s

@@ -7,6 +7,8 @@ from corral.core.control.launching.slurm_environment import SLURM_MARK, SLURM_NA
 from corral.core.model.devices.device import FIRST_VENDOR, Device, Node
 from corral.core.model.devices.numa import numa_binding
 from corral.core.model.jobs import script_copy
+from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
+from corral.core.model.jobs.checkpoints import checkpoint_dirs
 from corral.core.model.jobs.job import Job, JobKind
 from corral.core.model.jobs.named_values import named_values
 from corral.core.model.jobs.output import output_files
@@ -22,6 +24,7 @@ _OF_ANOTHER_JOB = frozenset(
     {
         *("CORRAL_ARRAY_ID", "CORRAL_ARRAY_INDEX", "CORRAL_GANG_SIZE", "CORRAL_NODES", "CORRAL_RANK"),
         *("CORRAL_SRUN_SOCKET", "CORRAL_RESERVATION", "CORRAL_RESERVATION_DEPTH", script_copy.VARIABLE),
+        *("CORRAL_CHECKPOINT_DIR", "CORRAL_CHECKPOINT_SIGNAL", "CORRAL_CHECKPOINT_GRACE_S", "CORRAL_RESTORE"),
         "CORRAL_GPU_VARIABLE",
     }
 )
@@ -50,7 +53,8 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
     members = allocation.placement.members
     given = submitted_with(job)
     shared = {**given, **dict(job.spec.params), **_of_the_job(job, allocation)}
-    outputs = output_files(job, [member.node for member in members])
+    nodes = [member.node for member in members]
+    outputs, saved_in = output_files(job, nodes), checkpoint_dirs(job, nodes)
     launches = []
     for rank, (member, files) in enumerate(zip(members, outputs, strict=True)):
         devices = _devices(view.nodes.get(member.node))
@@ -82,6 +86,7 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
                 error=files.error,
                 input=files.input,
                 numa=numa_binding(member, view.nodes.get(member.node)),
+                checkpoint_dirs=saved_in,
             )
         )
     return tuple(launches)
@@ -124,6 +129,11 @@ def _of_the_job(job: Job, allocation: Allocation) -> dict[str, str]:
         "CORRAL_JOB_NAME": job.spec.name,
         "CORRAL_ATTEMPT": str(allocation.attempt),
     }
+    if job.spec.checkpoint_signal is not None:
+        variables |= {
+            "CORRAL_CHECKPOINT_SIGNAL": CheckpointSignal.parse(job.spec.checkpoint_signal).name,
+            "CORRAL_CHECKPOINT_GRACE_S": f"{job.spec.checkpoint_grace_s:g}",
+        }
     if job.array_id is not None:
         variables |= {"CORRAL_ARRAY_ID": job.array_id, "CORRAL_ARRAY_INDEX": str(job.array_index)}
     return variables

@@ -26,14 +26,22 @@ LONGEST_DEADLINE_S = 30 * 86400.0
 class NodeCordons:
     """Cordons, drains and uncordons nodes. Each change requires an administrator and returns the changed node."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, contacts: Callable[[], Sequence[NodeContact]]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        contacts: Callable[[], Sequence[NodeContact]],
+        via: Callable[[str], str | None] = lambda node: None,
+    ) -> None:
+        """`via` tells how a node is reached."""
+        self._via = via
         self._ledger = ledger
         self._clock = clock
         self._contacts = contacts
 
     def nodes(self) -> list[NodeRow]:
         """Return every node, by name."""
-        return in_wall_time(node_rows(self._ledger.view(), self._contacts()), self._clock)
+        return in_wall_time(node_rows(self._ledger.view(), self._contacts(), self._via), self._clock)
 
     def unheard(self) -> frozenset[str]:
         """Return the nodes that do not answer or are not reconciled yet."""

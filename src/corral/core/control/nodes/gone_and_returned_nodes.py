@@ -7,6 +7,7 @@ carry the id of their launch, so a report of an old attempt is never taken for o
 import logging
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
 from functools import partial
 
 from corral.core.control.launching.attempts import Attempt
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
 """The interval at which a failed reconciliation of a node is repeated."""
+
+MOST_SKIPPED = 1_000_000
+"""The most ids that are skipped for a launch on a node: a node's word for a launch may be made up."""
 
 _LEFT = "is not part of this cluster any more"
 
@@ -50,6 +54,10 @@ class Recovery:
         self._waiting: set[str] = set()
         self._failed: dict[str, int] = {}
         """Nodes whose reconciliation failed, with the number of the connection in which it was tried."""
+        self._not_given_up: dict[str, tuple[int, str]] = {}
+        """Nodes whose launches could not be given up, because the ledger could not be written: the number of the node's
+        last connection, and why they are given up.
+        """
         self._left: dict[str, bool] = {}
         """Nodes that have left and whose last reports are still unread. The value says whether an attempt to read them
         failed.
@@ -65,8 +73,8 @@ class Recovery:
             self._end_visit(node, visit, reconciled=False)
 
     def try_again(self) -> None:
-        """Repeat failed steps: reconcile nodes that have neither left nor reconnected since, and read the last
-        reports of nodes that have left.
+        """Repeat failed steps: reconcile nodes that have neither left nor reconnected since, read the last reports of
+        nodes that have left, and give up launches on nodes that have not reconnected.
         """
         with self._changed:
             failed, self._failed = self._failed, {}
@@ -74,6 +82,10 @@ class Recovery:
             again = [
                 (node, visit) for node, visit in failed.items() if self._visits[node] == visit and node in self._nodes
             ]
+            not_given_up, self._not_given_up = self._not_given_up, {}
+            gone = [(node, why) for node, (visit, why) in not_given_up.items() if self._visits.get(node, 0) == visit]
+        for node, why in gone:
+            self._give_up_soon(node, why)
         for node, visit in again:
             self.node_returned(node, visit)
         for node in left:
@@ -137,8 +149,16 @@ class Recovery:
     def _give_up_soon(self, node: str, what: str) -> None:
         # After this commit the view has every launch on the node: none was committed after the ledger knew that it is
         # gone.
-        known = self._ledger.commit(lambda _: Decided((), None))
-        known.add_done_callback(lambda done: None if done.exception() else self._give_up(node, what))
+        visit = self._visits.get(node, 0)
+
+        def known(done: "Future[None]") -> None:
+            if done.exception() is None:
+                self._give_up(node, what)
+                return
+            with self._changed:
+                self._not_given_up[node] = visit, what
+
+        self._ledger.commit(lambda _: Decided((), None)).add_done_callback(known)
 
     def _give_up(self, node: str, what: str) -> None:
         for attempt, launch in self._attempts.on(node):
@@ -192,7 +212,7 @@ class Recovery:
         for launch_id in answer.unknown:
             log.warning("node %s: launch %s is there but not in the ledger: it is ended", node, launch_id)
             # This happens after a ledger was restored. No other job may get this number.
-            self._ledger.skip_ids(job_number(launch_id))
+            self._ledger.skip_ids(job_number(launch_id), MOST_SKIPPED)
         self.left_behind.ended_on(node)
         self._take_over(self._nodes.agent(node), launches)
 

@@ -30,9 +30,10 @@ class LostServices:
         """Write the reason into the logs of the jobs that used the lost service, and stop these jobs. Waits for the
         ledger.
         """
-        log.error("%s", lost.reason)
-        for launch_id in lost.launches:
-            found = self._attempts.of_launch(node, launch_id)
+        held = [self._attempts.of_launch(node, launch_id) for launch_id in lost.launches]
+        if any(held):
+            log.error("%s", lost.reason)
+        for found in held:
             if found is not None:
                 job_id = found[0].job_id
                 self._tell(job_id, lost.reason)

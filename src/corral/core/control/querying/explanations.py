@@ -22,6 +22,7 @@ from corral.core.model.placing.plan import WaitReason
 from corral.core.model.units import count_of
 from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
+from corral.core.scheduling.explaining.packed_words import packing_clause
 from corral.core.scheduling.explaining.why import ended_sentence, explain
 from corral.core.scheduling.forecast import ExpectedStart, MakePlanner, expected_starts
 from corral.core.scheduling.planner import Planner
@@ -100,6 +101,8 @@ class Explanations:
             predicted = self._predictions.offered(view, job, now)
             if (offered := offer(predicted, job)) is not None:
                 sentence = f"{sentence} {offered}"
+        if (packing := packing_clause(view, job)) is not None:
+            sentence = f"{sentence} {packing[0].upper()}{packing[1:]}."
         if obstacle is not None:
             first = f"{job.title} waits because nothing can start now: {obstacle}."
             sentence = first if found.reason is WaitReason.NOT_REACHED else f"{first} After that: {sentence}"
@@ -134,7 +137,7 @@ class Explanations:
         return Explanation(
             job.id,
             job.phase,
-            "; ".join([ended_sentence(job, now), *(remark for remark in remarks if remark)]),
+            "; ".join([ended_sentence(job, now), *filter(None, (packing_clause(view, job), *remarks))]),
             expected_start=again.start_at,
             expected_start_is=again.certainty,
             holds=None if allocation is None else holding(view, allocation),

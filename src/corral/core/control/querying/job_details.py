@@ -29,6 +29,7 @@ from corral.core.model.runs.launch import LaunchPhase, LaunchReport, launch_id
 from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
 from corral.core.ports.monitoring import JobMonitoring, MonitoredDevice, UseOfJob
+from corral.core.scheduling.explaining.packed_words import packing_clause
 from corral.core.scheduling.explaining.phrases import need_of
 from corral.wire import to_plain
 
@@ -102,6 +103,8 @@ class JobDetails:
                 gpu_monitoring=None if last is None else self._monitoring(job, last, monitored_devices(view, last)),
                 commands=_commands(facts)[-MOST_COMMANDS:],
                 use=self._use(job.id),
+                saved_at=view.saved.get(job.allocation_id or ""),
+                packing=packing_clause(view, job),
             ),
             self._clock,
         )

@@ -1,9 +1,9 @@
 """Makes the rows of jobs, devices and nodes that listings show."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from corral.core.model.answers.devices import ContainerRow, DeviceRow, HolderRow, LinkRow, PodRow, ProcessRow
+from corral.core.model.answers.devices import ContainerRow, DeviceRow, HolderRow, LinkRow, PartRow, PodRow, ProcessRow
 from corral.core.model.answers.jobs import GrantRow, JobRow
 from corral.core.model.answers.site import NodeRow
 from corral.core.model.devices.device import (
@@ -11,11 +11,13 @@ from corral.core.model.devices.device import (
     DeviceCondition,
     DeviceSample,
     DeviceState,
+    HoldingPod,
     NodeCordon,
     NodeStatus,
     availability_score,
     throttle_reasons,
 )
+from corral.core.model.devices.health import WELL
 from corral.core.model.jobs.job import Job, Request
 from corral.core.model.placing.allocation import Allocation, Grant
 from corral.core.model.placing.certainty import Certainty
@@ -77,6 +79,7 @@ def job_row(
         eviction=job.eviction,
         evictions=job.evictions,
         lost_s=job.lost_s,
+        site_faults=job.site_faults,
         begin_at=spec.begin_at,
         params=dict(spec.params),
         nodes=tuple(dict.fromkeys(member.node for member in members)),
@@ -119,14 +122,17 @@ def standing_of(view: View, node_name: str, device: Device) -> tuple[DeviceCondi
         allocated=any(not allocation.reserved for allocation in (*allocations, *of_slices)),
         reserved=any(allocation.reserved for allocation in (*allocations, *of_slices)),
     )
-    return condition, state
+    # The rest of a device of which pods have parts is free for jobs. For people it is in use.
+    partly = condition.parts and state is DeviceState.FREE
+    return condition, DeviceState.IN_USE if partly else state
 
 
 def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample | None) -> DeviceRow:
     condition, state = standing_of(view, node_name, device)
     allocations = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
-    seen = sample or DeviceSample(device.uuid, 0.0)
+    seen, health = sample or DeviceSample(device.uuid, 0.0), view.health.get(device.uuid, WELL)
     grants = [(one, grant) for one in allocations for grant in one.placement.grants if grant.uuid == device.uuid]
+    settable = device.settable_power_mw
     return DeviceRow(
         uuid=device.uuid,
         index=device.index,
@@ -159,6 +165,10 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         node=node_name,
         compute_capability=None if device.compute_capability is None else dotted(device.compute_capability),
         power_limit_w=_watts(device.power_limit_mw),
+        job_power_limit_w=_limit_of_jobs(view, [allocation for allocation, _ in grants]),
+        least_power_limit_w=None if settable is None else _watts(settable[0]),
+        most_power_limit_w=None if settable is None else _watts(settable[1]),
+        power_limit_fixed=device.power_fixed,
         pci_bus_id=device.pci_bus_id,
         numa_node=device.numa_node,
         mig_enabled=device.mig_enabled,
@@ -176,9 +186,22 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         throttled_by=None if seen.throttle is None else throttle_reasons(seen.throttle),
         xid=seen.xid,
         metered=seen.metered,
-        pod=None if condition.pod is None else PodRow(condition.pod.namespace, condition.pod.name, condition.pod.owner),
+        pod=None if condition.pod is None else _pod_row(condition.pod),
+        parts=tuple(PartRow(_pod_row(one.pod), one.share_milli, one.memory_mib) for one in condition.parts),
         vendor=device.vendor,
+        health=health.state.value,
+        health_reason=health.reason or None,
+        health_since=health.since or None,
     )
+
+
+def _pod_row(pod: HoldingPod) -> PodRow:
+    return PodRow(pod.namespace, pod.name, pod.owner)
+
+
+def _limit_of_jobs(view: View, allocations: Sequence[Allocation]) -> float | None:
+    jobs = (view.jobs.get(allocation.job_id) for allocation in allocations)
+    return next((limit for job in jobs if job and (limit := job.spec.request.power_limit_w) is not None), None)
 
 
 def _availability(view: View, device: Device, seen: DeviceSample) -> float | None:
@@ -211,7 +234,8 @@ def holding(view: View, allocation: Allocation) -> str | None:
         ("CPUs", behind.cpus), ("host memory", behind.host_memory),
     )  # fmt: skip
     enforced = ", ".join(f"{what} {level}" for what, level in levels if level is not None)
-    return f"holds {', '.join(parts)}; {enforced}"
+    why = "" if behind.reason is None else f" ({behind.reason})"
+    return f"holds {', '.join(parts)}; {enforced}{why}"
 
 
 def _part(device: Device | None, name: str, grant: Grant) -> str:
@@ -227,26 +251,36 @@ def _watts(milliwatts: int | None) -> float | None:
     return None if milliwatts is None else milliwatts / 1000
 
 
-def node_rows(view: View, contacts: Iterable[NodeContact]) -> list[NodeRow]:
-    """Return a row for every node, by name: nodes with an inventory, nodes that should answer, and silent nodes."""
-    seen = {contact.node: contact.last_seen_at for contact in contacts}
+def node_rows(
+    view: View, contacts: Iterable[NodeContact], via: Callable[[str], str | None] = lambda node: None
+) -> list[NodeRow]:
+    """Return a row for every node, by name: nodes with an inventory, nodes that should answer, and silent nodes.
+
+    `via` tells how a node is reached.
+    """
+    seen = {contact.node: contact for contact in contacts}
     names = sorted({*view.nodes, *seen, *view.silences})
-    return [_row(view, name, seen.get(name)) for name in names]
+    return [_row(view, name, seen.get(name), via(name)) for name in names]
 
 
-def _row(view: View, name: str, last_seen_at: float | None) -> NodeRow:
+def _row(view: View, name: str, contact: NodeContact | None, via: str | None) -> NodeRow:
     node, status = view.nodes.get(name), view.status(name)
     whole = () if node is None else [device for device in node.devices if device.parent_uuid is None]
     return NodeRow(
         name=name,
         state=status.value,
         reason=_reason(view, name, status),
-        last_seen_at=last_seen_at,
+        last_seen_at=None if contact is None else contact.last_seen_at,
         devices=len(whole),
         cpus=None if node is None else node.cpu_milli / 1000,
         memory_mib=None if node is None else node.memory_mib,
         labels={} if node is None else dict(node.labels),
         boot_id=None if node is None else node.boot_id,
+        connected_at=None if contact is None else contact.connected_at,
+        via=via,
+        clock_ahead_s=0.0 if contact is None else contact.clock_ahead_s,
+        no_docker=view.no_docker.get(name),
+        barred=dict(view.barred.get(name, {})),
     )
 
 

@@ -25,7 +25,7 @@ from corral.core.ports.node import ProcessFound
 from corral.core.ports.telemetry import Samples
 from corral.core.scheduling.placing.gpu_info import gpu_info
 
-NOT_LIMITED = Enforcement(Level.ADVISORY, Level.ADVISORY)
+NOT_LIMITED = Enforcement(Level.ADVISORY, Level.ADVISORY, reason="no fence: its processes are not started by Corral")
 """The enforcement of an adopted job. Corral did not start its process, so the process is not limited to its devices."""
 
 FOUND_WITHIN_S = 3.0
@@ -88,7 +88,7 @@ class Adoption:
         found = find_process(self._ledger.view(), self._nodes, pid)
         if not found:
             raise Refused(no_process(self._nodes, pid), field="pid")
-        own = [process for process in found if caller.admin or process.uid == caller.uid]
+        own = [process for process in found if caller.admin or is_of(process, caller)]
         if not own:
             raise Forbidden(
                 f"process {pid} runs as user id {found[0].uid}; only that user or an administrator may adopt it"
@@ -151,6 +151,11 @@ def no_process(nodes: Nodes, pid: int) -> str:
 
 def _is_in(server: ProcessIdentity, process: ProcessFound) -> bool:
     return process.identity.boot_id == server.boot_id and server.pid in process.family
+
+
+def is_of(process: ProcessFound, caller: Caller) -> bool:
+    """Return whether a process is the caller's."""
+    return process.uid == caller.uid if process.user is None else process.user == caller.user
 
 
 def _refuse_allocated(view: View, placement: Placement, process: ProcessIdentity) -> None:

@@ -8,7 +8,7 @@ from corral.core.access.caller import Caller
 from corral.core.control.service import Service
 from corral.core.lifecycle import commands
 from corral.core.model.fact import Delta, Fact, JobChanged, ServerPart
-from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.jobs.phase import TERMINAL_PHASES, Phase
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.jobs.submission import Submission
@@ -37,6 +37,20 @@ class LedgerPodJobs:
 
     def submit(self, submission: Submission, pods: tuple[PodRef, ...], user: str) -> "Future[str]":
         return self._service.submit_for_pods(submission, pods, Caller(user))
+
+    def spec(self, submission: Submission, user: str) -> JobSpec:
+        return self._service.spec_for_pods(submission, Caller(user))
+
+    def withdraw(self, job_id: str, reason: str) -> bool:
+        def decide(view: View) -> Decided[bool]:
+            job = view.jobs.get(job_id)
+            if job is None or job.phase is not Phase.PENDING:
+                return Decided((), False)
+            at = self._clock.now()
+            facts = commands.cancel(view, job, by=ServerPart.POD_BINDER, at=at, reason=reason)
+            return Decided(tuple(facts), True)
+
+        return self._ledger.commit(decide).result()
 
     def cancel(self, job_id: str, reason: str) -> None:
         def decide(view: View) -> Decided[str | None]:

@@ -85,9 +85,14 @@ def site_setup(
         max_time_limit_s=settings.max_job_duration_s,
         default_priority=settings.default_priority,
         default_retries=settings.default_retries,
+        default_checkpoint_every_s=settings.default_checkpoint_every_s,
         priority_range=settings.priorities_of_users,
         pass_unknown_limit_s=settings.pass_unknown_limit_s,
         pass_unknown_until_s=settings.pass_unknown_until_s,
+        power_budget_w=settings.power_budget_w,
+        site_retries=settings.site_retries,
+        pack_jobs=settings.pack_jobs,
+        pack_slowdown=settings.pack_slowdown,
     )
     observation = SiteArranged(tuple(queues.values()), settings.projects, tuple(pools.values()), limits)
     return SiteSetup(observation, tuple(of_features), tuple(site_remarks(settings, nodes)))

@@ -125,8 +125,6 @@ class SiteSettings:
             self._ledger.commit(lambda _: Decided((), None)).result()
         self._applied(settings)
         remarks = [*setup.remarks, *self._left_behind(setup.observation)]
-        if settings.unbuilt:
-            remarks.append(f"settings that Corral reads but does not use yet: {', '.join(settings.unbuilt)}")
         for remark in remarks:
             log.warning("%s", remark)
         self._remarked, self._told = frozenset(setup.remarks), False

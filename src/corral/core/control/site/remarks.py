@@ -40,6 +40,10 @@ def site_remarks(settings: Settings, nodes: Collection[Node] | None) -> Iterator
     least = settings.min_compute
     if least is not None and not any((one.compute_capability or (0, 0)) >= least for _, one in devices):
         yield f"min_compute_capability {least[0]}.{least[1]} excludes every GPU here (there are {known})"
+    unknown = [one for one in devices if one[1].parent_uuid is None and one[1].power_limit_mw is None]
+    if settings.power_budget_w is not None and unknown:
+        gpus = _listed([_called(name, device, len(nodes)) for name, device in unknown])
+        yield f"power_budget_w: no job without --power-limit starts on these GPUs, whose power limit is unknown: {gpus}"
 
 
 def clash_remarks(settings: Settings, nodes: Collection[Node]) -> Iterator[str]:

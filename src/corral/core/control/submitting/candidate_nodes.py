@@ -13,6 +13,7 @@ from corral.core.model.queues.queue import Pool
 from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
 from corral.core.scheduling.placing.eligible_nodes import eligible_nodes, soonest_nodes
+from corral.core.scheduling.queueing.barred_nodes import barred_to, kept_off
 from corral.core.scheduling.queueing.pools import closed_pools_of
 from corral.core.scheduling.state.draft import PlacementRequest
 
@@ -86,4 +87,5 @@ class CandidateNodes:
 
 def _wanted(view: View, submission: Submission, user: str) -> PlacementRequest:
     closed_pools = closed_pools_of(view, user, submission.project)
-    return PlacementRequest(submission.request, speeds=submission.speeds, closed_pools=closed_pools)
+    barred = barred_to(view, user, submission.container)
+    return PlacementRequest(kept_off(submission.request, barred), speeds=submission.speeds, closed_pools=closed_pools)

@@ -1,14 +1,15 @@
 """The containers of jobs, as their site completes and allows them."""
 
+import posixpath
 import re
 from dataclasses import replace
 
 from corral.core.control.submitting.kept_scripts import in_container
-from corral.core.control.submitting.submission_checks import check_checkpoint
+from corral.core.control.submitting.submission_checks import check_checkpoint, check_checkpoints_made
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import Refused
-from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
-from corral.core.model.jobs.container import check_container
+from corral.core.model.jobs.checkpoint_signal import CheckpointSignal, Target
+from corral.core.model.jobs.container import Container, check_container, is_below
 from corral.core.model.jobs.job import JobKind, Request
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.placing.placement_rules import PlacementRules, Toleration
@@ -45,6 +46,7 @@ def with_container(submission: Submission, containers: Containers | None) -> Sub
     if submission.container is not None:
         check_container(submission.container)
     _refuse_what_only_processes_have(submission)
+    _refuse_checkpoints(submission, submission.container or Container(), containers)
     submission = in_container(submission)
     inherited = frozenset(submission.inherited_env)
     env = {name: value for name, value in submission.env.items() if name not in inherited}
@@ -64,14 +66,16 @@ def with_container(submission: Submission, containers: Containers | None) -> Sub
     )
 
 
-def beside_mps(request: Request) -> Request:
+def beside_mps(request: Request, *, packable: bool = False) -> Request:
     """Return the request for a container that cannot reach an MPS daemon.
 
-    A part of a device is then shared by time slices, unless the request names another means. Raises Refused if the
-    request demands MPS.
+    A part of a device, as a packable job has it, is then shared by time slices, unless the request names another means.
+    Raises Refused if the request demands MPS.
     """
-    if request.whole or not request.devices or request.mig_profile is not None:
+    if (request.whole and not packable) or not request.devices or request.mig_profile is not None:
         return request
+    if request.means is Means.HOOK:
+        raise Refused("--share hook: the library is on the host, and no container has it", field="means")
     if request.means is Means.MPS:
         raise Refused(f"--share mps: {NO_MPS}", field="means")
     return request if request.means is not None else replace(request, means=Means.TIMESLICE)
@@ -110,12 +114,48 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
             "command that each member runs: corral submit --gang 4 --image IMAGE -- torchrun ...",
             field="gang_size",
         )
-    word = submission.checkpoint_signal
-    # This is checked only here: the other parts of a submission are checked once it has its container.
-    check_checkpoint(word, submission.checkpoint_grace_s, submission.time_limit_s)
-    if word is not None and CheckpointSignal.parse(word).name != "TERM":
+
+
+def _refuse_checkpoints(submission: Submission, container: Container, containers: Containers) -> None:
+    """Raise Refused for signals that do not reach a container, and for a directory that its host does not see."""
+    word, grace_s = submission.checkpoint_signal, submission.checkpoint_grace_s
+    # These are checked only here: the other parts of a submission are checked once it has its container.
+    check_checkpoint(word, grace_s, submission.time_limit_s)
+    check_checkpoints_made(submission)
+    told = None if word is None else CheckpointSignal.parse(word)
+    if not containers.checkpoints:
+        _refuse_in_pods(submission, told)
+    if told is not None and told.target is Target.OTHERS:
         raise Refused(
-            f"checkpoint_signal: only SIGTERM can ask a container to save its work; write "
-            f"TERM@{submission.checkpoint_grace_s:g}s in place of {word}",
+            f"checkpoint_signal: Docker sends signals to the main process of a container alone; write "
+            f"{told.name}@{grace_s:g}s in place of {word}",
             field="checkpoint_signal",
+        )
+    if (pattern := submission.checkpoint_dir) is not None:
+        path = posixpath.join(submission.workdir, pattern)
+        if not is_below(path, [one.target for one in container.volumes if one.source == one.target]):
+            raise Refused(
+                f"checkpoint_dir: {path:.200} is in no volume that the host has under the same path; add --volume "
+                "DIR:DIR, or leave it out: then the checkpoints are in the job's scratch",
+                field="checkpoint_dir",
+            )
+
+
+def _refuse_in_pods(submission: Submission, told: CheckpointSignal | None) -> None:
+    if told is not None and told.name != "TERM":
+        raise Refused(
+            f"checkpoint_signal: only SIGTERM can ask a pod to save its work; write "
+            f"TERM@{submission.checkpoint_grace_s:g}s in place of {submission.checkpoint_signal}",
+            field="checkpoint_signal",
+        )
+    if submission.checkpoint_every_s is not None:
+        raise Refused(
+            "checkpoint_every: a pod gets no signal but that of its end; let the program save its work by itself",
+            field="checkpoint_every_s",
+        )
+    if submission.checkpoint_dir is not None:
+        raise Refused(
+            "checkpoint_dir: Corral does not see the files of a pod; put its checkpoints in a volume, and let the "
+            "program look for the last one there",
+            field="checkpoint_dir",
         )

@@ -76,17 +76,21 @@ class RequestRules:
         if self.min_compute is not None and request.devices:
             least = max(self.min_compute, request.min_compute or (0, 0))
             request = replace(request, min_compute=least, site_min_compute=self.min_compute)
-        if request.devices and not request.whole and self.containers is not None and not self.containers.parts:
-            raise Refused(
-                "gpus: a pod gets whole GPUs here, and this job asks for a part of one; ask for --gpus 1", field="gpus"
-            )
+        if self.containers is not None and not self.containers.parts:
+            _refuse_parts(submission, request)
         if self._without_mps(submission):
-            request = beside_mps(request)
+            request = beside_mps(request, packable=submission.packable)
         if submission.kind is not JobKind.RUN and request.devices and not request.whole:
             request = _reserved(request)
         tenant = user if request.devices and not request.whole else None
-        if request.tenant != tenant:
-            request = replace(request, tenant=tenant)
+        _refuse_fields_of_scheduler(request)
+        if request.tenant != tenant or request.avoided:
+            request = replace(request, tenant=tenant, avoided=())
+        if request.power_limit_w is not None and not request.whole:
+            raise Refused(
+                "power_limit: a power limit is for a whole GPU, and these resource names ask for a part of one",
+                field="power_limit_w",
+            )
         if request is submission.request and not submission.resources:
             return submission, notes
         return replace(submission, request=request, resources={}), notes
@@ -102,6 +106,8 @@ class RequestRules:
                 default=one.default_value or None,
                 required=one.required,
                 descriptions=one.descriptions,
+                limits=one.limits,
+                requests=one.requests,
             )
             for one in known.resources.values()
         )
@@ -187,6 +193,21 @@ def with_whole_node(submission: Submission, nodes: Iterable[Node]) -> Submission
     ]
     request = replace(request, devices=max(1, *counts) if counts else 1)
     return replace(submission, request=request, exclusive=False)
+
+
+def _refuse_parts(submission: Submission, request: Request) -> None:
+    if submission.packable:
+        raise Refused("packable: a pod gets whole GPUs here; remove --packable", field="packable")
+    if request.devices and not request.whole:
+        raise Refused(
+            "gpus: a pod gets whole GPUs here, and this job asks for a part of one; ask for --gpus 1", field="gpus"
+        )
+
+
+def _refuse_fields_of_scheduler(request: Request) -> None:
+    for field in ("power_within_mw", "pack"):
+        if getattr(request, field) is not None:
+            raise Refused(f"{field}: the scheduler sets it; leave it out", field=field)
 
 
 def _reserved(request: Request) -> Request:

@@ -7,7 +7,7 @@ import posixpath
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -19,7 +19,7 @@ from corral.core.control.submitting.sweeps import first_of
 from corral.core.model.jobs.job import JobKind
 from corral.core.model.jobs.script_copy import interpreter_of
 from corral.core.model.jobs.submission import Submission
-from corral.core.ports.host import Credentials, FileQuery
+from corral.core.ports.host import Credentials, FileQuery, JobUser
 from corral.core.preflight.program_lookup import CORRALS_OWN, FOUND, ProgramFinding, as_interpreter, search_path
 from corral.core.preflight.script_argument import script_argument
 from corral.untrusted import Unread, guarded
@@ -100,8 +100,20 @@ class FileFindings:
 class FileFindingsCache:
     """Inspects files, and caches the findings for a moment. Safe from any thread."""
 
-    def __init__(self, files: NodeFiles, candidates: CandidateNodes, clock: Clock, *, on_hosts: bool = True) -> None:
-        """Without `on_hosts` jobs run in containers, which have their own files, so no files are inspected."""
+    def __init__(
+        self,
+        files: NodeFiles,
+        candidates: CandidateNodes,
+        clock: Clock,
+        *,
+        know: Callable[[JobUser], None],
+        on_hosts: bool = True,
+    ) -> None:
+        """`know` finds out on which nodes no job of a user can run, before nodes are chosen for the user.
+
+        Without `on_hosts` jobs run in containers, which have their own files, so no files are inspected.
+        """
+        self._know = know
         self._on_hosts = on_hosts
         self._files = files
         self._candidates = candidates
@@ -128,6 +140,7 @@ class FileFindingsCache:
 
         Of a sweep only its first job's files are inspected.
         """
+        self._know(JobUser(caller.user, caller.uid))
         submissions = [first_of(submission) for submission in submissions]
         who = _credentials(caller)
         keys = [_key(submission, self._nodes_of(submission, caller.user), who) for submission in submissions]
@@ -153,7 +166,8 @@ class FileFindingsCache:
         """Return the nodes for the submission if they were chosen a moment ago, else None. () if no files are
         inspected.
         """
-        if submission.kind is not JobKind.RUN or submission.container is not None or not self._on_hosts:
+        own_files = submission.container is not None or submission.upload is not None
+        if submission.kind is not JobKind.RUN or own_files or not self._on_hosts:
             return ()
         only = self._candidates.only()
         if only is not None:
@@ -358,4 +372,4 @@ def _wish(submission: Submission, user: str) -> Hashable:
 def _credentials(caller: Caller) -> Credentials | None:
     if caller.uid is None or caller.gid is None:
         return None
-    return Credentials(caller.uid, caller.gid, caller.groups)
+    return Credentials(caller.uid, caller.gid, caller.groups, caller.user)

@@ -13,9 +13,11 @@ from corral.core.control.changing.named_jobs import no_such_job
 from corral.core.control.submitting.site_rules import refuse_full
 from corral.core.control.submitting.sweeps import element_specs
 from corral.core.lifecycle.following import follow_no_more
+from corral.core.lifecycle.user_faults import why_held
 from corral.core.model.errors import Refused
 from corral.core.model.fact import Fact, JobSubmitted
 from corral.core.model.jobs import script_copy
+from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
 from corral.core.model.jobs.dependency import (
     Condition,
     Dependency,
@@ -45,7 +47,8 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
     settled = _settled(submission, limits)
     terms: dict[str, Any] = {name: getattr(submission, name) for name in _TERMS}
     terms["name"] = submission.name or (called(submission) if submission.command else submission.kind.value)
-    terms["time_limit_s"] = settled.time_limit_s
+    terms["time_limit_s"], terms["checkpoint_every_s"] = settled.time_limit_s, settled.checkpoint_every_s
+    terms["request"] = replace(submission.request, avoided=()) if submission.request.avoided else submission.request
     terms["notify_on"] = tuple(dict.fromkeys(submission.notify_on))
     return JobSpec(
         user=caller.user,
@@ -62,7 +65,9 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
 
 
 def completed(submission: Submission, limits: Limits) -> Submission:
-    """Return the submission with the site's defaults for missing values: priority, retries and time limit."""
+    """Return the submission with the site's defaults for missing values: priority, retries, time limit and interval of
+    checkpoints.
+    """
     return replace(submission, **_settled(submission, limits)._asdict())
 
 
@@ -72,6 +77,7 @@ class _Settled(NamedTuple):
     priority: int
     retries: int
     time_limit_s: float | None
+    checkpoint_every_s: float | None
 
 
 def _settled(submission: Submission, limits: Limits) -> _Settled:
@@ -82,7 +88,16 @@ def _settled(submission: Submission, limits: Limits) -> _Settled:
         priority=limits.default_priority if submission.priority is None else submission.priority,
         retries=retries if runs else 0,
         time_limit_s=longest_s if submission.time_limit_s is None else submission.time_limit_s,
+        checkpoint_every_s=_checkpoint_every_s(submission, limits),
     )
+
+
+def _checkpoint_every_s(submission: Submission, limits: Limits) -> float | None:
+    """Return the interval of the job's checkpoint signal: its own, or the site's for a signal that programs survive."""
+    word = submission.checkpoint_signal
+    if submission.checkpoint_every_s is not None or word is None or not CheckpointSignal.parse(word).repeats:
+        return submission.checkpoint_every_s
+    return limits.default_checkpoint_every_s
 
 
 def called(submission: Submission) -> str:
@@ -167,10 +182,14 @@ def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: floa
 def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]], by: str, at: float) -> Decided[None]:
     """Return the facts that accept all of `jobs`. `find` returns the jobs of an id: one, or the elements of an array.
 
-    A job whose dependency can no longer be met is cancelled at once: it must not matter whether its parent failed just
-    before or just after. Raises Refused for an unknown parent or a full queue.
+    The jobs of a user under whose jobs GPUs fall sick again and again are held. A job whose dependency can no longer be
+    met is cancelled at once: it must not matter whether its parent failed just before or just after. Raises Refused
+    for an unknown parent or a full queue.
     """
     refuse_full(view, jobs)
+    because = why_held(view, by, at)
+    if because is not None and jobs[0].spec.kind is JobKind.RUN:
+        jobs = [replace(job, held=True, held_because=because) for job in jobs]
     settled: dict[object, Settled] = {}
     earlier: list[Job] = []
     facts: list[Fact] = []

@@ -52,8 +52,7 @@ class SubmissionPreflight:
         Raises Refused if the job could be started on none of the inspected nodes (`start_checks`). Unless `force` is
         set, it also raises Refused, with the fixes, if the job can run on none of the devices that it may get.
         """
-        if submission.kind is not JobKind.RUN or submission.container is not None:
-            # A container's files are in its image.
+        if not _finds_files_on_its_node(submission):
             return ()
         notes = start_notes(view, submission, caller, files)
         if not submission.request.devices or not files.nodes:
@@ -75,7 +74,7 @@ class SubmissionPreflight:
 
     def overrides(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> bool:
         """Return whether the submission is accepted only because of `force`."""
-        if not submission.force or submission.kind is not JobKind.RUN or submission.container is not None:
+        if not submission.force or not _finds_files_on_its_node(submission):
             return False
         if lacks_what_starts(submission, files):
             return True
@@ -145,8 +144,7 @@ def places_of(view: View, request: Request, nodes: Sequence[str]) -> "dict[Place
         node = view.nodes[name]
         for device in node.devices:
             slot = slot_of(device, None, 0, 0)
-            named = not request.device_uuids or device.uuid in request.device_uuids
-            if could_use(request, slot, named=named):
+            if could_use(request, slot, usable=request.may_use(device)):
                 places.setdefault(_place(node, device, request), {})[name] = None
     return {place: tuple(names) for place, names in places.items()}
 
@@ -172,6 +170,11 @@ def _place(node: Node, device: Device, request: Request) -> "Place":
         virtual=device.virtual,
         vendor=device.vendor,
     )
+
+
+def _finds_files_on_its_node(submission: Submission) -> bool:
+    """Return whether its files are there already: those of a container are in its image, and an upload comes later."""
+    return submission.kind is JobKind.RUN and submission.container is None and submission.upload is None
 
 
 def _sentences(judged: Sequence[_Judged]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from corral.core.model.devices.device import Node
 from corral.core.model.errors import Forbidden, Refused, nearest
@@ -10,10 +11,11 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.queues.queue import Quota
 from corral.core.model.queues.quota import Scope, Used, ancestry, lendable_milli, quotas_of
-from corral.core.model.units import format_duration, format_memory, format_share
+from corral.core.model.units import MW_PER_W, format_duration, format_memory, format_share
 from corral.core.model.view import View
 from corral.core.scheduling.contradictions import DEFAULT_PROJECT
-from corral.core.scheduling.queueing.demand import REQUESTS_REMEMBERED, least_use
+from corral.core.scheduling.queueing.demand import REQUESTS_REMEMBERED, least_use, power_limits
+from corral.core.scheduling.queueing.power_budget import PowerBudget
 
 
 class LeastUse:
@@ -38,8 +40,7 @@ def obey(view: View, submission: Submission, user: str, least_of: LeastUse) -> N
     A site that defines no queues or projects accepts any names.
     """
     queue, project = submission.queue, submission.project
-    if view.queues and queue not in view.queues:
-        raise Refused(f"there is no queue {queue!r} here; {nearest(queue, view.queues)}", field="queue")
+    refuse_queue(view, queue)
     refuse_project(view, project, user)
     most_s, asked_s = view.limits.max_time_limit_s, submission.time_limit_s
     if most_s is not None and asked_s is not None and asked_s > most_s and submission.kind is not JobKind.ADOPT:
@@ -51,6 +52,14 @@ def obey(view: View, submission: Submission, user: str, least_of: LeastUse) -> N
     for (kind, name), quota in _quotas(view, user, project, queue):
         if (quota.share_milli, quota.devices, quota.memory_mib) != (None, None, None):
             _refuse_above(f"{kind} {name}", quota, least_of(view, submission.request))
+    if view.limits.power_budget_w is not None:
+        _refuse_above_power(view, submission.request, view.limits.power_budget_w)
+
+
+def refuse_queue(view: View, queue: str) -> None:
+    """Raise Refused for a queue that does not exist."""
+    if view.queues and queue not in view.queues:
+        raise Refused(f"there is no queue {queue!r} here; {nearest(queue, view.queues)}", field="queue")
 
 
 def refuse_project(view: View, project: str, user: str) -> None:
@@ -120,6 +129,18 @@ def _quotas(view: View, user: str, project: str, queue: str) -> Iterator[tuple[S
             yield scope, replace(quota, borrow_milli=lendable)
         else:
             yield scope, quota
+
+
+def _refuse_above_power(view: View, request: Request, budget_w: int) -> None:
+    devices = [device for node in view.nodes.values() for device in node.devices]
+    budget = PowerBudget(budget_w, lambda uuid: (uuid, None), partial(power_limits, devices=devices))
+    least_mw = budget.least_mw(request)
+    if least_mw is not None and least_mw > budget_w * MW_PER_W:
+        raise Refused(
+            f"the power limits of its GPUs add up to at least {least_mw / MW_PER_W:.0f} W, and the power budget of "
+            f"this site is {budget_w} W; ask for fewer GPUs, or for a lower --power-limit",
+            field="gpus",
+        )
 
 
 def _refuse_above(who: str, quota: Quota, least: Used) -> None:

@@ -10,6 +10,7 @@ from corral.core.model.jobs.submission import Submission
 from corral.core.model.view import View
 from corral.core.preflight.program_lookup import ProgramState, search_path, trouble
 from corral.core.preflight.script_argument import no_such_file, script_argument
+from corral.core.scheduling.queueing.barred_nodes import barred_to
 
 _MOST_NAMED = 4
 _LATER = "; it must be there when the job starts"
@@ -26,6 +27,7 @@ def start_notes(view: View, submission: Submission, caller: Caller, files: FileF
     `force` it is a note too, except for the working directory.
     """
     return (
+        *_barred_notes(view, submission, caller),
         *_directory_notes(view, submission, caller, files),
         *_program_notes(view, submission, files),
         *_script_notes(view, submission, files),
@@ -54,6 +56,19 @@ def _starts_later(submission: Submission) -> bool:
     return bool(submission.after) or submission.begin_at is not None
 
 
+def _barred_notes(view: View, submission: Submission, caller: Caller) -> tuple[str, ...]:
+    """Return a note for each reason for which named nodes, or all that remain, cannot run the job."""
+    barred = barred_to(view, caller.user, submission.container)
+    allowed = {name for name in view.nodes if submission.request.allows_node(name)}
+    if not barred or not (submission.request.named_nodes or allowed <= barred.keys()):
+        return ()
+    nodes: dict[str, list[str]] = {}
+    for name in sorted(allowed & barred.keys()):
+        nodes.setdefault(barred[name], []).append(name)
+    notes = tuple(f"{listed(names)} cannot run {reason}" for reason, names in nodes.items())
+    return (*notes, "so this job waits until that is mended") if allowed <= barred.keys() else notes
+
+
 def _directory_notes(view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
     if {found.enterable for found in files.nodes.values()} == {True}:
         return ()
@@ -71,8 +86,8 @@ def _directory_notes(view: View, submission: Submission, caller: Caller, files: 
         if single:
             raise Refused(f"{what}; choose another with --workdir", field="workdir")
         raise Refused(
-            f"{what} on {place}, where the job could start soonest; choose another with --workdir, or a node that has "
-            "it with --node",
+            f"{what} on {place}, where the job could start soonest; send it along with --upload DIR, choose another "
+            "with --workdir, or a node that has it with --node",
             field="workdir",
         )
     notes = []

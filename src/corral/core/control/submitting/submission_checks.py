@@ -7,14 +7,17 @@ from math import isfinite
 from corral.core.control.submitting.kept_scripts import check_script
 from corral.core.control.submitting.rule_checks import check_rules
 from corral.core.control.submitting.sweeps import check_sweep, check_text
+from corral.core.control.submitting.uploads import check_upload
 from corral.core.model.devices.host_list import MOST_HOSTS
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import Refused, nearest
 from corral.core.model.jobs import checkpoint_signal
 from corral.core.model.jobs.array_indices import MAX_ARRAY_SIZE
+from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
 from corral.core.model.jobs.dependency import clauses_of
 from corral.core.model.jobs.job import (
     MAX_BEGIN_AT,
+    MAX_CHECKPOINT_EVERY_S,
     MAX_CHECKPOINT_GRACE_S,
     MAX_DEVICES,
     MAX_LABELS,
@@ -25,7 +28,8 @@ from corral.core.model.jobs.job import (
     Request,
 )
 from corral.core.model.jobs.notification import MAX_COMMAND_LENGTH
-from corral.core.model.jobs.output import check_pattern
+from corral.core.model.jobs.output import check_pattern, names_each_element
+from corral.core.model.jobs.site_faults import OnFault
 from corral.core.model.jobs.submission import MAX_INDEX, ArraySpec, Submission
 from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_duration
 from corral.core.model.view import View
@@ -52,6 +56,8 @@ def check(submission: Submission) -> None:
         raise Refused("gpus: a reservation needs at least 1 GPU", field="gpus")
     _check_request(request)
     _check_gang(request)
+    if submission.packable:
+        _check_packable(submission)
     _check_speeds(submission.speeds)
     check_ranges(submission)
     for field, word in (("name", submission.name), ("queue", submission.queue), ("project", submission.project)):
@@ -64,12 +70,19 @@ def check(submission: Submission) -> None:
             field="begin_at",
         )
     check_checkpoint(submission.checkpoint_signal, submission.checkpoint_grace_s, submission.time_limit_s)
+    if submission.on_fault is OnFault.CHECKPOINT and submission.checkpoint_signal is None:
+        raise Refused(
+            "on_fault: checkpoint needs a signal to send; add --checkpoint-signal USR1@60s, or use requeue",
+            field="on_fault",
+        )
+    check_checkpoints_made(submission)
     clauses_of(submission.after)
     check_notify(submission.notify)
     _check_output(submission)
     _check_input(submission)
     check_script(submission)
     _check_surroundings(submission)
+    check_upload(submission)
     if submission.array is not None:
         _check_array(submission.array)
         check_text([submission])
@@ -97,6 +110,37 @@ def check_checkpoint(signal: str | None, grace_s: float, time_limit_s: float | N
             f"{format_duration(time_limit_s)}; give more time, or shorten the notice, as in "
             f"{signal}@{max(1, int(time_limit_s / 2))}s",
             field="checkpoint_signal",
+        )
+
+
+def check_checkpoints_made(submission: Submission) -> None:
+    """Raise Refused for an interval without a signal that a program survives, or for a directory of several jobs."""
+    every_s, signal, pattern = submission.checkpoint_every_s, submission.checkpoint_signal, submission.checkpoint_dir
+    if every_s is not None and not 1 <= every_s <= MAX_CHECKPOINT_EVERY_S:
+        raise Refused(
+            f"checkpoint_every: {every_s:g} s is not an interval; it must be from 1 s to "
+            f"{format_duration(MAX_CHECKPOINT_EVERY_S)}",
+            field="checkpoint_every_s",
+        )
+    if every_s is not None and signal is None:
+        raise Refused(
+            "checkpoint_every: the job names no signal to send; add --checkpoint-signal USR1@60s",
+            field="checkpoint_every_s",
+        )
+    if every_s is not None and not CheckpointSignal.parse(signal or "").repeats:
+        raise Refused(
+            f"checkpoint_every: {signal} commonly ends a program, and this signal is for one that goes on; write "
+            f"--checkpoint-signal USR1@{submission.checkpoint_grace_s:g}s",
+            field="checkpoint_every_s",
+        )
+    if pattern is None:
+        return
+    check_pattern(pattern, "checkpoint_dir")
+    if submission.array is not None and not names_each_element(pattern):
+        raise Refused(
+            f"checkpoint_dir: all jobs of the array would share {pattern}; add %a, the index of each, as in "
+            f"{pattern.rstrip('/')}/%a",
+            field="checkpoint_dir",
         )
 
 
@@ -205,6 +249,31 @@ def _check_gang(request: Request) -> None:
         )
 
 
+def _check_packable(submission: Submission) -> None:
+    """Check that the job asks for one GPU, of which Corral chooses the part."""
+    request, asks = submission.request, None
+    if submission.kind is not JobKind.RUN:
+        asks = "this is no job that Corral starts"
+    elif submission.exclusive:
+        asks = "this job asks for all of a node"
+    elif submission.resources:
+        asks = f"this job says what it needs by {', '.join(sorted(submission.resources))}; ask by --gpu-mem instead"
+    elif request.devices != 1 or request.gang_size != 1:
+        asks = f"this job asks for {request.devices * request.gang_size}"
+    elif request.mig_profile is not None:
+        asks = "this job asks for a MIG slice"
+    elif request.power_limit_w is not None:
+        asks = "this job sets a power limit, which holds for all of a GPU"
+    elif request.means is Means.EXCLUSIVE:
+        asks = "this job asks for one alone (--share exclusive)"
+    elif not (request.whole or request.share_of_memory) or request.memory_percent or request.cores_percent:
+        asks = "this job asks for a fixed part of one; leave the part out, and say --gpu-mem"
+    if asks is not None:
+        raise Refused(
+            f"packable: jobs that share a GPU with their like have one GPU each, but {asks}", field="packable"
+        )
+
+
 def _check_labels(labels: tuple[tuple[str, str], ...], field: str) -> None:
     between(len(labels), 0, MAX_LABELS, field, "how many there are")
     _refuse_twice([key for key, _ in labels], field)
@@ -241,6 +310,8 @@ def _check_share(request: Request) -> None:
             raise Refused(
                 f"{field}: {milli} is not a share; shares are multiples of 10 (hundredths of a GPU)", field=field
             )
+    if request.power_limit_w is not None:
+        _check_power_limit(request)
     if request.devices:
         _check_whole(request)
     if request.split_milli is None:
@@ -258,6 +329,17 @@ def _check_share(request: Request) -> None:
         )
     if request.means is Means.MPS and request.split_milli > MILLI_PER_DEVICE:
         raise Refused("--share mps: a share on MPS must be on one GPU; ask for 1 GPU or less", field="means")
+
+
+def _check_power_limit(request: Request) -> None:
+    """Check that the devices are whole: a power limit of a device holds for everybody on it."""
+    what = "no GPU" if not request.devices else "a MIG slice" if request.mig_profile is not None else "a part of a GPU"
+    if request.mig_profile is not None or not request.whole or not request.devices:
+        raise Refused(
+            f"power_limit: a power limit is for a whole GPU, and this job asks for {what}; remove the limit, or ask "
+            "for whole GPUs",
+            field="power_limit_w",
+        )
 
 
 def _check_whole(request: Request) -> None:

@@ -55,6 +55,7 @@ def _with_values(of: Submission | JobSpec, params: Params) -> dict[str, Any]:
         "output": None if of.output is None else with_values_in_pattern(of.output, params),
         "error": None if of.error is None else with_values_in_pattern(of.error, params),
         "input": None if of.input is None else with_values_in_pattern(of.input, params),
+        "checkpoint_dir": None if of.checkpoint_dir is None else with_values_in_pattern(of.checkpoint_dir, params),
     }
 
 
@@ -89,7 +90,8 @@ def _kept_length(submission: Submission) -> int:
 def _growth(submission: Submission) -> int:
     """Return an upper bound of the characters that parameter values add to the texts of each job."""
     longest = [] if submission.sweep is None else _longest(submission.sweep)
-    files = (submission.output or "", submission.error or "", submission.input or "")
+    patterns = (submission.output, submission.error, submission.input, submission.checkpoint_dir)
+    files = tuple(pattern or "" for pattern in patterns)
     texts = (*submission.command, submission.name, submission.workdir, *files)
     names = [(f"{{{name}}}", 2 * len(value)) for name, value in longest]  # a file doubles percent signs
     return sum(text.count(name) * length for text in texts for name, length in names)

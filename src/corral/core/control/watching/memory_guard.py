@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 from corral.clock import Clock
 from corral.core.lifecycle import stopping
-from corral.core.model.devices.means import Level
+from corral.core.model.devices.means import Level, Means
 from corral.core.model.fact import Fact, ServerPart
 from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.eviction import EvictionRule
 from corral.core.model.view import View
 from corral.core.ports.ledger import Decided, Ledger
@@ -100,15 +101,25 @@ class MemoryGuard:
 
 def guarded(view: View) -> list[Bound]:
     """Return the granted memory of live jobs whose grants only the guard enforces."""
-    allocations = [
-        allocation
+    held = [
+        (allocation, grant)
         for allocation in view.allocations.values()
-        if allocation.enforcement is not None and allocation.enforcement.memory is Level.GUARDED
-    ]
-    names = view.device_names() if allocations else {}
-    return [
-        Bound(allocation.job_id, grant.uuid, grant.memory_mib, allocation.id, names.get(grant.uuid))
-        for allocation in allocations
-        for grant in allocation.placement.grants
+        if allocation.enforcement is not None and allocation.enforcement.memory is not Level.ENFORCED
+        for member in allocation.placement.members
+        for grant in member.grants
         if grant.memory_mib is not None
+        and (allocation.enforcement.memory is Level.GUARDED or _shared_loosely(view, member.node, grant))
     ]
+    names = view.device_names() if held else {}
+    return [
+        Bound(allocation.job_id, grant.uuid, grant.memory_mib or 0, allocation.id, names.get(grant.uuid))
+        for allocation, grant in held
+    ]
+
+
+def _shared_loosely(view: View, node: str, grant: Grant) -> bool:
+    """Whether the grant is a time slice on a host, or under a hook. The job's level may be that of another GPU."""
+    devices = () if node not in view.nodes else view.nodes[node].devices
+    device = next((one for one in devices if one.uuid == grant.uuid), None)
+    loose = (Means.TIMESLICE, Means.HOOK)
+    return device is not None and not device.replica and device.held_by(grant.share_milli) in loose

@@ -49,6 +49,15 @@ class PodRow(PodTraits):
 
 
 @dataclass(frozen=True, slots=True)
+class PartRow:
+    """A part of a device that a pod has which Corral did not make: thousandths of it and MiB."""
+
+    pod: PodRow
+    share_milli: int = 1000
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LinkRow:
     """An NVLink or PCIe connection to another device: its UUID, the kind, and how many lanes."""
 
@@ -64,9 +73,10 @@ class DeviceRow(DeviceTraits):
     Attributes:
         uuid: from the driver.
         index: in PCI bus order, as nvidia-smi counts.
-        state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
+        state: unreadable, unhealthy, quarantined, probation, cordoned, allocated, reserved, in_use, stale, suspect or
+            free.
         state_reason: the reason for that state, for a person.
-        state_since: since when; known only for unreadable, unhealthy, in_use or stale.
+        state_since: since when; unknown for cordoned, allocated, reserved and free.
         since: when processes outside Corral were first seen on it.
         means, held_as: how it is shared by its setting, and how its jobs hold it: exclusive, mps, mig or timeslice.
         availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
@@ -77,7 +87,14 @@ class DeviceRow(DeviceTraits):
         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
         metered: whether anything measures it. If not, only its holder is known.
         pod: a pod, none of Corral's, that has it.
+        parts: the parts of it that such pods have.
         vendor: its maker: nvidia, amd.
+        power_limit_w: its power limit without the limit of a job.
+        job_power_limit_w: the power limit that its job has set; None if it has set none.
+        least_power_limit_w, most_power_limit_w: the limits that jobs may set; None if they can set none.
+        power_limit_fixed: why jobs can set none, if its driver accepts some.
+        health: healthy, suspect, quarantined or probation, as recorded: a job may run on a sick device.
+        health_reason, health_since: why and since when; None for a device that was always healthy.
     """
 
     uuid: str
@@ -117,6 +134,14 @@ class DeviceRow(DeviceTraits):
     metered: bool = True
     pod: PodRow | None = None
     vendor: str = ""
+    job_power_limit_w: float | None = None
+    least_power_limit_w: float | None = None
+    most_power_limit_w: float | None = None
+    power_limit_fixed: str | None = None
+    health: str = "healthy"
+    health_reason: str | None = None
+    health_since: float | None = None
+    parts: tuple[PartRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class ChangedJobs:
         users: the users of the changed jobs.
         phases: how many of the changed jobs were in which phase before.
         next: the `before` of a request for the rest, None if there is none.
+        notes: what the caller should know besides, a sentence each, such as nodes that do not answer now.
     """
 
     ids: tuple[str, ...]
@@ -39,3 +40,4 @@ class ChangedJobs:
     users: tuple[str, ...] = ()
     phases: Mapping[str, int] = field(default_factory=dict)
     next: int | None = None
+    notes: tuple[str, ...] = ()

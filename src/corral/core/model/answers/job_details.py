@@ -79,7 +79,8 @@ class AttemptRow:
             number of the next.
         node: the node of rank 0; `nodes` are those of all members, each once.
         allocated_at: when it got its devices; `started_at` is when it began to run, None if nothing ran.
-        ended_as: succeeded, failed, cancelled, timed_out, lost, preempted, requeued, not_launched; None while it runs.
+        ended_as: succeeded, failed, cancelled, timed_out, lost, preempted, fault, requeued, not_launched; None while it
+            runs.
         reason: how and why it ended, for a person; None while it runs.
         log: the path of the log of rank 0 on its node, None where that is not known; attempts on a node share it.
     """
@@ -146,6 +147,8 @@ class JobDetail(JobRow):
         gpu_monitoring: the measurements of its GPUs in its last attempt; left out if there are none.
         use: its GPU time, None if it never had a GPU.
         commands: that were run inside it, oldest first, the newest 100 of them.
+        saved_at: while it runs, when its last whole checkpoint was named; None if none is known.
+        packing: of a packable job that has not ended, with how many others it shares a GPU, and why; else None.
     """
 
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -160,6 +163,8 @@ class JobDetail(JobRow):
     gpu_monitoring: GpuMonitoring | None = field(default=None, metadata=NOT_TOLD)
     use: JobUse | None = None
     commands: tuple[ExecutedCommand, ...] = ()
+    saved_at: float | None = None
+    packing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ class JobRow(JobTraits):
         expected_start_is: whether the expected start is promised; or that none was foreseen, None when none can be.
         eviction: the last time it was stopped for others, with what it lost; None if it never was.
         evictions, lost_s: how often it made room for others and was requeued, and the run time lost by that.
+        site_faults: how often it was requeued because one of its GPUs fell sick.
         params: its values of a sweep's parameters.
     """
 
@@ -81,5 +82,6 @@ class JobRow(JobTraits):
     eviction: Annotated[Eviction | None, _LISTED_ALONE] = None
     evictions: int = 0
     lost_s: float = 0.0
+    site_faults: int = 0
     nodes: tuple[str, ...] = ()
     params: Annotated[Mapping[str, str], _LISTED_ALONE] = field(default_factory=dict)

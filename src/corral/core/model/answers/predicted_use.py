@@ -15,7 +15,7 @@ class PredictedValue:
 
 @dataclass(frozen=True, slots=True)
 class PredictedUse:
-    """What the last jobs of the same user and command say of a job. None where too few are known.
+    """A prediction for a job from the last jobs of the same user and command. None where too few are known.
 
     Attributes:
         run_s: seconds from start to end, of jobs that succeeded.

@@ -66,6 +66,7 @@ class ResourceNameRow:
         default: the amount where the name is given without one, or is left out and needed; None for none.
         required: it is needed beside every other name of its group.
         descriptions: what one unit is, by language: en, zh.
+        limits, requests: the policies of the name's limit and its request in a pod.
     """
 
     name: str
@@ -74,6 +75,8 @@ class ResourceNameRow:
     default: str | None = None
     required: bool = False
     descriptions: Mapping[str, str] = field(default_factory=dict)
+    limits: str = "optional"
+    requests: str = "fromLimits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,14 @@ class NodeRow:
         state: ready, silent, gone, draining or cordoned; only on a ready node can jobs start.
         reason: the reason for that state, for a person; None for a ready node.
         last_seen_at: when it answered last.
+        connected_at: since when it answers without a break; None while it does not.
+        via: how the server reaches it, such as "ssh gpu-05"; None if it is the server's machine.
         devices: the number of devices; slices of a device are not counted.
         cpus: the cores that its jobs may have in all.
         boot_id: the kernel's identifier of its boot, which is the same for nodes on one host.
+        clock_ahead_s: how far its clock is ahead of the server's; 0 if they agree within a second.
+        no_docker: the reason why no container can run there; None if one can, or if that is unknown.
+        barred: the reason why no job of a user can run there, by user, of those whose jobs were checked.
     """
 
     name: str
@@ -98,6 +106,11 @@ class NodeRow:
     memory_mib: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     boot_id: str | None = None
+    connected_at: float | None = None
+    via: str | None = None
+    clock_ahead_s: float = 0.0
+    no_docker: str | None = None
+    barred: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +121,8 @@ class ServerInfo:
     no job at all can start now (a full disk), None if there is none. `alerts` counts the firing alerts by severity,
     without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the server's session keyring
     (a filter of system calls), None where each has one of its own. `pod_scheduler` is the scheduler name of the pods of
-    others that it binds now in the Kubernetes cluster `cluster_uid`; both are None if it binds none.
+    others that it binds now in the Kubernetes cluster `cluster_uid`; both are None if it binds none. `power_budget_w`
+    is the site's power budget, and `power_counted_w` what counts of it now; both are None if it has none.
     """
 
     version: str = ""
@@ -129,3 +143,5 @@ class ServerInfo:
     cluster: str | None = None
     pod_scheduler: str | None = None
     cluster_uid: str | None = None
+    power_budget_w: int | None = None
+    power_counted_w: float | None = None

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from corral.core.model.devices.means import HostMeans, Means
+from corral.core.model.devices.health import DeviceHealth, Health, HealthSign, SignKind
+from corral.core.model.devices.means import NO_LIMITS, ClientLimits, HostMeans, Means
+from corral.core.model.devices.vitals import DriverError, ReadFailure, Vitals
 from corral.core.model.placing.placement_rules import Resident, Taint
 from corral.core.model.units import MILLI_PER_DEVICE
 
@@ -17,11 +19,14 @@ class DeviceState(StrEnum):
 
     UNREADABLE = "unreadable"
     UNHEALTHY = "unhealthy"
+    QUARANTINED = "quarantined"
+    PROBATION = "probation"
     CORDONED = "cordoned"
     ALLOCATED = "allocated"
     RESERVED = "reserved"
     IN_USE = "in_use"
     STALE = "stale"
+    SUSPECT = "suspect"
     FREE = "free"
 
 
@@ -63,13 +68,17 @@ class Device:
     Attributes:
         means: how jobs share it, as configured by the site.
         one_user: jobs may share it only if all belong to one Unix user.
+        clients: the limits that its MPS daemon sets, if jobs share it so.
         mig_profile, parent_uuid: the profile of a slice, and the device that it is cut from; None for a physical
             device.
         slice_milli: the part of that device that a slice counts as, in milli-GPU.
         replica: it is one of several replicas that a cluster's device plugin makes of one device. A job that has a
             whole replica still shares the device.
         vendor: its vendor, by the name in `corral.vendors`.
-        files: the device files through which a container reaches it, if its vendor names them; else ().
+        files: the device files through which a process reaches it and no other device; () if they are unknown.
+        power_limit_mw: its power limit when no job has set another one.
+        power_range_mw: the least and the greatest power limit that its driver accepts.
+        power_fixed: why jobs cannot set its power limit here; None if they can, within `power_range_mw`.
     """
 
     uuid: str
@@ -87,6 +96,7 @@ class Device:
     ecc: bool | None = None
     means: Means = Means.TIMESLICE
     one_user: bool = False
+    clients: ClientLimits = NO_LIMITS
     mig_profile: str | None = None
     parent_uuid: str | None = None
     slice_milli: int | None = None
@@ -94,6 +104,13 @@ class Device:
     virtual: VirtualLayer | None = None
     vendor: str = FIRST_VENDOR
     files: tuple[str, ...] = ()
+    power_range_mw: tuple[int, int] | None = None
+    power_fixed: str | None = None
+
+    @property
+    def settable_power_mw(self) -> tuple[int, int] | None:
+        """The least and the greatest power limit that a job may set; None if it can set none."""
+        return None if self.power_fixed is not None or self.is_part else self.power_range_mw
 
     @property
     def is_part(self) -> bool:
@@ -129,6 +146,8 @@ class Node:
     nothing on it; None if the cluster does, or if there is no cluster.
     `boot_id` is the kernel's identifier of the boot: a process compares it to find out whether it runs on this node.
     None if unknown.
+    `no_docker` is why no container of the host's Docker can run there, a sentence without its full stop. None if one
+    can, or if that is unknown.
     """
 
     name: str
@@ -147,6 +166,7 @@ class Node:
     taken: HostUse = NOTHING_TAKEN
     cordoned: str | None = None
     boot_id: str | None = None
+    no_docker: str | None = None
 
 
 class NodeStatus(StrEnum):
@@ -256,6 +276,21 @@ class HoldingPod:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldPart:
+    """A part of a device that a pod has, none of Corral's: milli-GPU, and MiB, None for the memory of its share."""
+
+    pod: HoldingPod
+    share_milli: int
+    memory_mib: int | None = None
+
+    def mib_of(self, device_mib: int | None) -> int:
+        """The MiB that the part takes of a device with this memory; 0 if neither is known."""
+        if self.memory_mib is not None:
+            return self.memory_mib
+        return (device_mib or 0) * self.share_milli // MILLI_PER_DEVICE
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceSample:
     """One measurement of one device, which may be lost. A field that could not be read is None, never 0.
 
@@ -265,9 +300,12 @@ class DeviceSample:
     `memory_bandwidth_pct` is the part of the time in which memory was read or written. `xid` is the number of the last
     Xid error since Corral began to listen to the driver's events, 0 if there was none. `throttle` has NVML's bits of
     why the clocks are not higher (`throttle_reasons` names them); 0 is no reason. `metered` is false if nothing
-    measures the device: then only its holder is known. `pod` is a pod, none of Corral's, that has the device. `illness`
-    is why its cluster considers it unhealthy, None if it does not. `counted` is true if a cluster counts its devices:
-    then the device is free if nothing holds it, whatever was measured.
+    measures the device: then only its holder is known. `pod` is a pod, none of Corral's, that has the device. `parts`
+    are the parts of it that such pods have. `illness` is why its cluster considers it unhealthy, None if it does not.
+    `counted` is true if a cluster counts its devices: then the device is free if nothing holds it, whatever was
+    measured. `failure` is the extent of the fault. `errors` are the last errors that the driver has reported, oldest
+    first; each stays here for some minutes. `vitals` are readings of its health, of an earlier moment. `signs` are the
+    signs of a fault that follow from all of these.
     """
 
     uuid: str
@@ -290,6 +328,11 @@ class DeviceSample:
     pod: HoldingPod | None = None
     illness: str | None = None
     counted: bool = False
+    failure: ReadFailure | None = None
+    errors: tuple[DriverError, ...] = ()
+    vitals: Vitals | None = None
+    signs: tuple[HealthSign, ...] = ()
+    parts: tuple[HeldPart, ...] = ()
 
 
 CLOCK_REASONS = {
@@ -314,6 +357,12 @@ def throttle_reasons(throttle: int) -> tuple[str, ...]:
     return tuple(name for name, bit in CLOCK_REASONS.items() if throttle & bit and name not in _CHOSEN_REASONS)
 
 
+_CLOSED_TO_ALL = {Health.QUARANTINED: DeviceState.QUARANTINED, Health.PROBATION: DeviceState.PROBATION}
+"""The state of a device whose health lets nothing start on it."""
+
+_STATES = {**_CLOSED_TO_ALL, Health.SUSPECT: DeviceState.SUSPECT}
+
+
 class LastUse(NamedTuple):
     """The use of one device in percent, by its last reading."""
 
@@ -327,7 +376,7 @@ class DeviceCondition:
 
     Attributes:
         unreadable: why it cannot be read, or that its sample is too old; None if it can be read.
-        unhealthy: why it is considered unhealthy, None if it is healthy.
+        unhealthy: the fault by which nothing may start on it, as read now or as its cluster says; None without one.
         ill_since: when it was first seen unreadable or unhealthy; None if it is neither.
         cordoned: the administrator's reason for the cordon, None if there is none.
         strangers: processes on the device that Corral did not start.
@@ -336,6 +385,9 @@ class DeviceCondition:
         memory_free_mib, utilization_pct: from the last sample; None if not readable.
         pod: the pod that has the device and is none of Corral's; None if there is none.
         use: its use, if a cluster counts its devices: it ranks nodes, because the cluster chooses among their devices.
+        ill_by: the kinds of the signs by which it is unhealthy, sorted; () if there are none, or its cluster says so.
+        health: its health as recorded, None if nothing is recorded; a fact, as the cordon is.
+        parts: the parts of it that pods have which are none of Corral's; jobs may have the rest.
     """
 
     uuid: str
@@ -351,32 +403,60 @@ class DeviceCondition:
     ill_since: float | None = None
     pod: HoldingPod | None = None
     use: LastUse | None = None
+    ill_by: tuple[SignKind, ...] = ()
+    health: DeviceHealth | None = None
+    parts: tuple[HeldPart, ...] = ()
 
     def state(self, *, allocated: bool = False, reserved: bool = False) -> DeviceState:
         """The first state that applies; `allocated` and `reserved` say what Corral has done with the device."""
         if self.unreadable is not None:
             return DeviceState.UNREADABLE
-        if self.unhealthy is not None:
+        if self.unhealthy is not None and not self.ill_by:
             return DeviceState.UNHEALTHY
+        if self.health is not None and self.health.state in _CLOSED_TO_ALL:
+            return _CLOSED_TO_ALL[self.health.state]
+        if self.sick:
+            return DeviceState.QUARANTINED
         if self.cordoned is not None:
             return DeviceState.CORDONED
         if allocated or reserved:
             return DeviceState.ALLOCATED if allocated else DeviceState.RESERVED
         if self.strangers or self.pod is not None:
             return DeviceState.STALE if self.stale else DeviceState.IN_USE
-        return DeviceState.FREE
+        return DeviceState.SUSPECT if self.suspect else DeviceState.FREE
+
+    @property
+    def sick(self) -> bool:
+        """Whether a fault, or a former one, keeps jobs off it, whatever else does."""
+        closed = self.health is not None and self.health.state in _CLOSED_TO_ALL
+        return closed or (self.unhealthy is not None and not self._is_trusted)
+
+    @property
+    def _is_trusted(self) -> bool:
+        """Whether an administrator has accepted all signs by which it is unhealthy."""
+        return bool(self.ill_by) and self.health is not None and set(self.ill_by) <= set(self.health.trusted)
+
+    @property
+    def suspect(self) -> bool:
+        """Whether no new work with several devices may start on it."""
+        return self.health is not None and self.health.state is Health.SUSPECT
 
     def reason(self, state: DeviceState) -> str | None:
         """The reason why the device is in `state`, for a person; None if the condition does not say."""
+        if self.health is not None and state is _STATES.get(self.health.state):
+            return self.health.reason
         return {
             DeviceState.UNREADABLE: self.unreadable,
             DeviceState.UNHEALTHY: self.unhealthy,
+            DeviceState.QUARANTINED: self.unhealthy,
             DeviceState.CORDONED: self.cordoned or None,
         }.get(state)
 
     def since(self, state: DeviceState) -> float | None:
         """The time since when the device is in `state` (Unix seconds); None if the condition does not say."""
-        if state in (DeviceState.UNREADABLE, DeviceState.UNHEALTHY):
+        if self.health is not None and state is _STATES.get(self.health.state):
+            return self.health.since
+        if state in (DeviceState.UNREADABLE, DeviceState.UNHEALTHY, DeviceState.QUARANTINED):
             return self.ill_since
         return self.strangers_since if state in (DeviceState.IN_USE, DeviceState.STALE) else None
 

@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 NAMES = ("USR1", "USR2", "HUP", "INT", "TERM")
+_ENDING = ("INT", "TERM")
+"""Signals that programs catch in order to end."""
 
 
 class Target(StrEnum):
@@ -30,6 +32,11 @@ class CheckpointSignal(NamedTuple):
         """Parse `word`. Raises ValueError for an unknown target. The signal's name is not checked."""
         target, _, name = word.rpartition(":")
         return cls(name, Target(target))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it can be sent to a program that goes on."""
+        return self.name not in _ENDING
 
     def reaches(self, rank: int) -> bool:
         """Whether this member of the job gets it at all."""

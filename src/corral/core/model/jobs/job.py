@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from corral.core.model.devices.means import Means
 from corral.core.model.field import RESERVE, SUBMIT, Field, JobOption, Kind
+from corral.core.model.files.upload import Upload
 from corral.core.model.jobs.checkpoint_signal import WORDS
 from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.input import TerminalSize
@@ -13,6 +14,7 @@ from corral.core.model.jobs.named_values import named_values
 from corral.core.model.jobs.notification import MAX_COMMAND_LENGTH, NotifyOn
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
+from corral.core.model.jobs.site_faults import Avoided, OnFault
 from corral.core.model.jobs.sweep import Params
 from corral.core.model.known_fields import known_fields
 from corral.core.model.placing.eviction import Eviction
@@ -20,12 +22,16 @@ from corral.core.model.placing.placement_rules import PlacementRules
 from corral.core.model.placing.split import Strategy
 from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
+if TYPE_CHECKING:
+    from corral.core.model.devices.device import Device
+
 DEFAULT_PRIORITY = 5
 """A lower number runs first."""
 
 MAX_DEVICES = 100_000
 MAX_LABELS = 100
 MAX_MIB = 2**40
+MAX_POWER_LIMIT_W = 10_000
 MAX_TITLED_PARAMS = 60
 """The most characters of a job's parameters in a sentence; the rest is cut off."""
 
@@ -58,7 +64,8 @@ class ProcessIdentity:
 )
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a job asks for. Each of `gang_size` members gets `devices` devices of one node, `share_milli` of each.
+    """The resources that a job asks for. Each of `gang_size` members gets `devices` devices of one node, and of each
+    device `share_milli`.
 
     Attributes:
         devices: devices a member; 0 is a CPU job.
@@ -75,12 +82,18 @@ class Request:
         means: how the device must be shared, None is as it is configured.
         tenant: the user of a request for a part of a device, set by the server: some devices serve one user at a time.
         min_memory_mib: the least memory a device must have in all (a filter, not a grant).
+        power_limit_w: the power limit of each device while the job has it; the devices must be whole.
+        power_within_mw: only devices with at most this power limit, set by the planner for the site's power budget.
+        pack: those with whom it shares its device, set by the planner for a packable job
+            (`corral.core.model.runs.packing.pack_key`). It gets an idle device, or one that only they share.
         vendor: the vendor of its devices, by the name in `corral.vendors`; None counts as the first.
         models: any of these device models will do (matched as whole words of the model name); () is any.
         min_compute: least compute capability, (major, minor).
         site_min_compute: the site's minimum for every device, set by the server and never above `min_compute`.
         min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
         device_uuids: exactly these devices.
+        avoided: devices that it must not get, because they fell sick under the job; set by the server. A request that
+            names its devices keeps to those.
         labels: pairs that the node must carry.
         node: the name of the node to run on, None is any. `nodes` are several nodes, any of which will do; () is any.
         excluded_nodes: names of nodes where it must not run.
@@ -223,7 +236,7 @@ class Request:
     """
 
     means: Annotated[Means | None, JobOption("MEANS", "mps", name="share", on=RESERVE, own=True)] = None
-    """Means of sharing the GPU: mps, mig, timeslice or exclusive."""
+    """Means of sharing the GPU: mps, mig, timeslice, hook or exclusive."""
 
     tenant: str | None = None
     site_min_compute: tuple[int, int] | None = None
@@ -265,6 +278,29 @@ class Request:
 
     In Python: only GPUs of this maker: "nvidia", "amd"; by default the site's `default_vendor`.
     """
+
+    power_limit_w: Annotated[
+        int | None, Field(least=1, most=MAX_POWER_LIMIT_W), JobOption("WATTS", "300", name="power_limit", on=RESERVE)
+    ] = None
+    """Power limit of each GPU in watts while the job has it: 300. Whole GPUs only."""
+
+    power_within_mw: Annotated[int | None, Field(least=1, most=MAX_POWER_LIMIT_W * 1000)] = None
+    pack: str | None = None
+
+    avoided: Avoided = ()
+
+    @property
+    def tells_devices_apart(self) -> bool:
+        """Whether the request names or avoids devices, so that devices of equal states may get different answers."""
+        return bool(self.device_uuids or self.avoided)
+
+    def may_use(self, device: "Device") -> bool:
+        """Whether the request's names of devices, and the devices that it avoids, allow this device."""
+        return device.uuid in self.device_uuids if self.device_uuids else not self.avoids(device)
+
+    def avoids(self, device: "Device") -> bool:
+        """Whether the request keeps off this device, because it or the device that it is cut from fell sick."""
+        return not self.device_uuids and any(one in (device.uuid, device.parent_uuid) for one, _ in self.avoided)
 
     @property
     def named_nodes(self) -> tuple[str, ...]:
@@ -309,6 +345,7 @@ ONE_DEVICE = Request()
 
 
 MAX_BEGIN_AT = 1e10
+MAX_CHECKPOINT_EVERY_S = 7 * 86400.0
 MAX_CHECKPOINT_GRACE_S = 3600.0
 MAX_NAME_LENGTH = 200
 MAX_SPEEDS = 100
@@ -395,12 +432,49 @@ class JobTerms:
     """
 
     checkpoint_grace_s: Annotated[float, Field(above=0, most=MAX_CHECKPOINT_GRACE_S)] = 60.0
+    on_fault: Annotated[OnFault | None, JobOption("WHAT", "requeue")] = None
+    """When one of its GPUs falls sick: requeue (stop it, start it on others), checkpoint (signal it first), leave.
+
+    In Python: what to do when one of the job's GPUs falls sick: "requeue" stops it and starts it on others,
+    "checkpoint" sends its checkpoint signal first, "leave" lets it run. By default the queue's setting, else
+    "requeue" for a job with retries or checkpoints and "leave" for others.
+    """
+
+    checkpoint_every_s: Annotated[
+        float | None, Field(least=1, most=MAX_CHECKPOINT_EVERY_S), JobOption("TIME", "'10m', or 600 for seconds")
+    ] = None
+    """Send the checkpoint signal also this often, to processes that catch it: 10m.
+
+    In Python: send the checkpoint signal also this often, to processes that catch it: "10m", or seconds as a number.
+    """
+
+    checkpoint_dir: Annotated[str | None, JobOption("DIR", "checkpoints/%j", kind=Kind.PATH)] = None
+    """Directory of its checkpoints, where the next attempt finds the last: checkpoints/%j.  [default: in
+    $CORRAL_SCRATCH]
+
+    In Python: directory of its checkpoints, where the next attempt finds the last, named as `output` is; without it
+    a job with a checkpoint signal has one in its scratch directory.
+    """
+
     speeds: Annotated[
         tuple[tuple[str, float], ...],
         Field(longest=MAX_SPEEDS),
         JobOption("MODEL=X,..", name="speed", kind=Kind.OWN, python="str | Mapping[str, float] | None", own=True),
     ] = ()
     """Relative speed on each GPU model, 0 if it cannot run there: v100=1,k80=0.2."""
+
+    movable: Annotated[bool, JobOption()] = False
+    """Allow the job to be stopped and started elsewhere, so that another job finds room (`corral rebalance`).
+
+    In Python: whether the job may be stopped and started elsewhere, so that another job finds room.
+    """
+
+    packable: Annotated[bool, JobOption()] = False
+    """Share its GPU with your other jobs of the same program that say so, as many as the site allows; add --gpu-mem.
+
+    In Python: whether the job may share its GPU with your other jobs of the same program that say so, as many as the
+    site allows. It needs `gpu_mem`, or earlier runs whose memory was measured; else it has a GPU alone.
+    """
 
     script: bool = False
     git_commit: str | None = None
@@ -429,6 +503,13 @@ class JobTerms:
     In Python: file to read standard input from, named the same way; without one it is empty.
     """
 
+    upload: Upload | None = None
+    download: Annotated[str | None, Field(shortest=1, longest=1000), JobOption("DIR", "out", kind=Kind.TEXT)] = None
+    """With --upload: directory in it that comes back when the job has ended: out.
+
+    In Python: with `upload`, the directory in it that comes back when the job has ended: "out".
+    """
+
 
 @dataclass(frozen=True, slots=True)
 class JobSpec(JobTerms):
@@ -443,9 +524,13 @@ class JobSpec(JobTerms):
         output, error, input, open_mode, script, git_commit, git_dirty: as `Submission` has them.
         env: includes the copy of the job's script (see `corral.core.model.jobs.script_copy`).
         speeds: how fast the job runs on each device model, (model, speed) pairs; 0 means that it cannot run there.
+        on_fault: what becomes of it when one of its devices falls sick; None is as its queue says, or by its retries
+            and checkpoints.
         checkpoint_signal: sent before the job is stopped to make room, or at its time limit, such as "USR1" (to all of
             its processes) or "B:USR1" (see `corral.core.model.jobs.checkpoint_signal`); None is none. The stop follows
             `checkpoint_grace_s` later.
+        checkpoint_every_s: the interval at which processes that catch the signal get it while they run; None is never.
+        checkpoint_dir: a pattern as that of `output`; None is a directory in the job's scratch.
         owner: for a reservation, the session leader whose end releases it. For an adoption, the process.
         notes: lines for the head of the job's log: amounts that were rounded, and warnings of preflight.
         stdin, terminal: as `Submission` has them.
@@ -454,6 +539,9 @@ class JobSpec(JobTerms):
         notify_on: the events that the user's channel reports.
         uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
         container: the container of its command; None is a process of the host.
+        upload: the directory that its nodes get before it starts, and in which it runs; None if it uses those of its
+            nodes.
+        download: the directory, relative to `workdir`, that is kept for its user when it has ended.
         pods: pods that others made, one for each member in the order of ranks. The job starts by binding each to its
             node. () for any other job.
         params: its values of a sweep's parameters, which are also in its environment; () for any other job.
@@ -492,15 +580,18 @@ class Job:
         launch_failures: consecutive launches that failed because of the machine.
         eligible_at: the earliest start: its begin time, or later the end of a pause after a failed launch or attempt;
             None is at once.
-        held: the user's hold; a held job stays PENDING.
+        held: a hold, by a user or by the server; a held job stays PENDING.
+        held_because: why the server holds it, a sentence without its full stop; then only an administrator releases it.
+            None if nobody or a user holds it.
         stop_reason: while STOPPING, the phase that it will end in.
         waits_for: ids of the jobs of `spec.after` that it still depends on. A long list may keep ids that are done
             until the last is.
         conditions: the remaining conditions of `spec.after`, if `waits_for` does not say them; () is all of them.
         reason: why it ended as it did, for a person.
         devices: UUIDs of the last allocation, kept after the end.
-        eviction: the last time it was stopped for others, None if it never was. `evictions` counts how often it was
-            requeued for that, and `lost_s` is the run time that it lost.
+        site_faults: how often it was requeued because a device fell sick; these attempts use up no retries.
+        eviction: the last time it was stopped for others, or because of a device; None if it never was. `evictions`
+            counts how often it was requeued for others, and `lost_s` is the run time that it lost by both.
         input_taken: its program has read some of its input, which cannot be sent again to another run.
         waited: the reasons of the wait before the last start, (reason, seconds) pairs in the order of first occurrence.
     """
@@ -533,6 +624,8 @@ class Job:
     evictions: int = 0
     lost_s: float = 0.0
     input_taken: bool = False
+    held_because: str | None = None
+    site_faults: int = 0
 
     @property
     def evicted(self) -> Eviction | None:

@@ -36,6 +36,8 @@ class JobPatch(TypedDict, total=False):
     evictions: int
     lost_s: float
     input_taken: bool
+    held_because: str | None
+    site_faults: int
 
 
 def patched(job: Job, patch: JobPatch) -> Job:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Annotated, TypedDict, cast
 
 from corral.core.model.field import Field
-from corral.core.model.jobs.job import MAX_NAME_LENGTH, PRIORITY, TIME_LIMIT, JobSpec
+from corral.core.model.jobs.job import MAX_NAME_LENGTH, PRIORITY, TIME_LIMIT, JobSpec, Request
 from corral.core.model.units import format_duration
 
 NOTES_KEPT = 20
@@ -42,6 +42,7 @@ class SpecPatch(TypedDict, total=False):
     name: str
     queue: str
     notes: tuple[str, ...]
+    request: Request
 
 
 def changes_of(spec: JobSpec, update: JobUpdate) -> SpecPatch:
@@ -82,7 +83,7 @@ def _noted(notes: tuple[str, ...], line: str) -> tuple[str, ...]:
 
 def may_start_later(before: SpecPatch, changes: SpecPatch) -> bool:
     """Whether these changes may delay a waiting job's start, so that a promise for it must be made anew."""
-    if "queue" in changes or "name" in changes:
+    if not {"queue", "name", "request"}.isdisjoint(changes):
         return True
     if "priority" in changes and changes["priority"] > before["priority"]:
         return True

@@ -29,6 +29,11 @@ def check_pattern(pattern: str, field: str) -> None:
             )
 
 
+def names_each_element(pattern: str) -> bool:
+    """Whether the pattern gives each job of an array a path of its own."""
+    return any(letter in "jJa" for _, letter in _PLACEHOLDER.findall(pattern))
+
+
 @dataclass(frozen=True, slots=True)
 class OutputFiles:
     """The files of a member's standard streams. `output` None is its log; `error` None is the same place as `output`.
@@ -58,11 +63,11 @@ def output_files(job: Job, nodes: Sequence[str]) -> tuple[OutputFiles, ...]:
         if rank > 0 and job.spec.script:
             files.append(OutputFiles())
             continue
-        first, second = (None if one is None else _path(one, job, rank, nodes) for one in (output, error))
+        first, second = (None if one is None else path_of(one, job, rank, nodes) for one in (output, error))
         own = [None if path in taken else path for path in (first, second)]
         taken |= {path for path in own if path is not None}
         note = _note(own, taken & {first, second} - {*own})
-        files.append(OutputFiles(own[0], own[1], note, None if wanted is None else _path(wanted, job, rank, nodes)))
+        files.append(OutputFiles(own[0], own[1], note, None if wanted is None else path_of(wanted, job, rank, nodes)))
     return tuple(files)
 
 
@@ -77,7 +82,7 @@ def _note(own: Sequence[str | None], others: set[str]) -> str | None:
     return "; ".join(said) or None
 
 
-def _path(pattern: str, job: Job, rank: int, nodes: Sequence[str]) -> str:
+def path_of(pattern: str, job: Job, rank: int, nodes: Sequence[str]) -> str:
     """The path that a pattern gives for a member, relative to the job's directory. A number after % pads with zeros."""
     node = nodes[rank]
     values = {

@@ -63,7 +63,7 @@ class Submission(JobTerms):
         speeds: how fast the job runs on each device model, as in `JobSpec`: (("V100", 1.0), ("K80", 0.2)).
         exclusive: every device of a node, in place of the number in `request`.
         force: accept it although preflight says that it cannot run.
-        checkpoint_signal, checkpoint_grace_s: as in `JobSpec`.
+        checkpoint_signal, checkpoint_grace_s, checkpoint_every_s, checkpoint_dir: as in `JobSpec`.
         sweep: an array over values of parameters, in place of `array`. Command, name, files and directory may contain
             them.
         stdin: the client sends the program's standard input while it runs, in a gang to rank 0; else the input is

@@ -10,7 +10,8 @@ from corral.core.model.units import MILLI_PER_DEVICE
 class Grant:
     """A part of one device: a share in milli-GPU and, if granted, memory in MiB.
 
-    Some devices serve one user at a time: there, `tenant` is that user. It is None on every other device.
+    `tenant` is the user on a device that serves one user at a time, and for a packable job the key of those with whom
+    it shares the device (`corral.core.model.runs.packing.pack_key`). It is None for every other job.
     `counts_milli` is the amount for quotas and usage, None if that is the share.
     """
 

@@ -11,7 +11,9 @@ class EvictionRule(StrEnum):
     does.
     TIME_SLICE: the stopped job had used its quantum. FASTER_GPUS: it moves to faster GPUs. IDLE: it did not use its
     GPUs.
-    MEMORY: it took more memory than it was granted. DRAIN: its node is being emptied.
+    MOVE: it moves to another place, so that another job starts or a node is empty.
+    MEMORY: it took more memory than it was granted. DRAIN: its node is being emptied. FAULT: one of its devices fell
+    sick.
     """
 
     PRIORITY = "priority"
@@ -22,6 +24,8 @@ class EvictionRule(StrEnum):
     IDLE = "idle"
     MEMORY = "memory"
     DRAIN = "drain"
+    MOVE = "move"
+    FAULT = "fault"
 
     @property
     def reclaims(self) -> bool:
@@ -41,7 +45,8 @@ class Eviction:
         allocation_id: the launch that was stopped.
         saves: it got its checkpoint signal first, so earlier work need not be lost.
         ran_s: the run time of the launch at its end, None before.
-        lost_s: how much of it is lost; if it `saves`, only the time after the signal.
+        lost_s: how much of it is lost: the time after the last whole checkpoint that is known, and if it `saves`, only
+            the time after the signal.
     """
 
     rule: EvictionRule

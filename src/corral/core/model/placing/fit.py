@@ -17,7 +17,7 @@ from corral.core.model.placing.state import (
     Slot,
 )
 from corral.core.model.queues.quota import counted_milli
-from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
+from corral.core.model.units import MILLI_PER_DEVICE, MW_PER_W, SHARE_QUANTUM_MILLI, slot_milli
 
 
 class Cause(StrEnum):
@@ -32,11 +32,16 @@ class Cause(StrEnum):
     MODEL = "model"
     COMPUTE = "compute"
     MEMORY = "memory"
+    POWER_LIMIT = "power limit"
     NOT_NAMED = "not named"
+    AVOIDED = "avoided"
     PROFILE = "profile"
     MEANS = "means"
     UNREADABLE = "unreadable"
     UNHEALTHY = "unhealthy"
+    QUARANTINED = "quarantined"
+    PROBATION = "probation"
+    SUSPECT = "suspect"
     CORDONED = "cordoned"
     IN_USE = "in use"
     STALE = "stale"
@@ -44,6 +49,7 @@ class Cause(StrEnum):
     ALLOCATED = "allocated"
     TENANT = "tenant"
     FREE_MEMORY = "free memory"
+    POWER_BUDGET = "power budget"
     NODE_GONE = "node gone"
     NODE_SILENT = "node silent"
     NODE_DRAINING = "node draining"
@@ -63,6 +69,7 @@ STATIC_CAUSES = frozenset(
     {
         *(Cause.NO_NODE, Cause.LABELS, Cause.DRIVER, Cause.CUDA, Cause.MODEL, Cause.COMPUTE, Cause.MEMORY),
         *(Cause.VENDOR, Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS, Cause.NODE_NAME, Cause.NODE_AFFINITY),
+        Cause.POWER_LIMIT,
     }
 )
 NODE_CAUSES = frozenset({Cause.NODE_GONE, Cause.NODE_SILENT, Cause.NODE_DRAINING, Cause.NODE_CORDONED})
@@ -123,18 +130,19 @@ LEAST_MPS_MILLI = 30
 """The smallest share on MPS: a daemon takes at most 48 clients, and hundredths of a device would be twice as many."""
 
 
-def fit(request: Request, state: NodeState, *, named: Collection[int] | None = None) -> Fit | Misfit:
+def fit(request: Request, state: NodeState, *, usable: Collection[int] | None = None) -> Fit | Misfit:
     """Whether one member of `request` fits on a node in `state`.
 
-    `named` are the slots whose devices the request names, None if it names none: a state has no names.
+    `usable` are the slots whose devices the request may use (`Request.may_use`), None if it may use all: a state has no
+    names.
     """
     misfit = _node_misfit(request, state)
     if misfit is not None:
         return misfit
-    causes = [_slot_cause(request, slot, named is None or i in named) for i, slot in enumerate(state.slots)]
+    causes = [_slot_cause(request, slot, usable is None or i in usable) for i, slot in enumerate(state.slots)]
     able = tuple(i for i, cause in enumerate(causes) if cause is None)
     if request.split_milli is not None and (not able or request.split_milli > MILLI_PER_DEVICE):
-        answer = _split_fit(request, request.split_milli, state, named)
+        answer = _split_fit(request, request.split_milli, state, usable)
         # A request that one device can serve waits for one device, so splitting it does not matter here.
         if isinstance(answer, Fit) or request.split_milli > MILLI_PER_DEVICE:
             return answer
@@ -143,15 +151,18 @@ def fit(request: Request, state: NodeState, *, named: Collection[int] | None = N
     return Fit(able)
 
 
-def _split_fit(request: Request, wanted_milli: int, state: NodeState, named: Collection[int] | None) -> Fit | Misfit:
+def _split_fit(request: Request, wanted_milli: int, state: NodeState, usable: Collection[int] | None) -> Fit | Misfit:
     part = _part_of(request)
-    causes = [_part_cause(part, slot, named is None or i in named) for i, slot in enumerate(state.slots)]
+    causes = [_part_cause(part, slot, usable is None or i in usable) for i, slot in enumerate(state.slots)]
     room = [0 if cause else _room_milli(part, slot) for cause, slot in zip(causes, state.slots, strict=True)]
     parts = _split(request, wanted_milli, room)
     if not isinstance(parts, NoRoom):
         return _in_parts(request, parts)
     ever = [0 if cause in STATIC_CAUSES else MILLI_PER_DEVICE for cause in causes]
-    evicted = [MILLI_PER_DEVICE if cause in (None, *_EVICTABLE_CAUSES) else 0 for cause in causes]
+    evicted = [
+        slot.open_milli if cause in (None, *_EVICTABLE_CAUSES) else 0
+        for cause, slot in zip(causes, state.slots, strict=True)
+    ]
     counts = sorted(((causes.count(c), c) for c in Cause if c in causes), key=lambda pair: -pair[0])
     never = isinstance(_split(request, wanted_milli, ever), NoRoom)
     return Misfit(
@@ -179,10 +190,10 @@ def filled_from(request: Request, state: NodeState, wholes: Collection[int], *, 
     return _in_parts(request, parts)
 
 
-def slots_with_room(request: Request, state: NodeState, named: Collection[int] | None) -> list[int]:
+def slots_with_room(request: Request, state: NodeState, usable: Collection[int] | None) -> list[int]:
     """The slots that can give a part of a split request."""
     part = _part_of(request)
-    return [i for i, slot in enumerate(state.slots) if _part_cause(part, slot, named is None or i in named) is None]
+    return [i for i, slot in enumerate(state.slots) if _part_cause(part, slot, usable is None or i in usable) is None]
 
 
 def _split(request: Request, wanted_milli: int, room: Sequence[int]) -> tuple[int, ...] | NoRoom:
@@ -198,9 +209,12 @@ def _part_of(request: Request) -> Request:
     return replace(request, split_milli=None, share_milli=SHARE_QUANTUM_MILLI)
 
 
-def _part_cause(part: Request, slot: Slot, named: bool) -> Cause | None:
-    # An MPS client gets its limits from one daemon, and each device has its own daemon.
-    return Cause.MEANS if slot.means is Means.MPS else _slot_cause(part, slot, named)
+def _part_cause(part: Request, slot: Slot, usable: bool) -> Cause | None:
+    # The limits of a job come from one daemon or hook, which knows of one device.
+    if slot.means in (Means.MPS, Means.HOOK):
+        return Cause.MEANS
+    # One part is work on one device, but the request has several parts.
+    return _slot_cause(part, slot, usable) or (Cause.SUSPECT if slot.blocked is DeviceState.SUSPECT else None)
 
 
 def _room_milli(part: Request, slot: Slot) -> int:
@@ -216,7 +230,7 @@ def still_fits(request: Request, state: NodeState, slots: Sequence[int], grants:
     split is tested.
     """
     if request.split_milli is None or (len(grants) == 1 and request.split_milli <= MILLI_PER_DEVICE):
-        answer = fit(request, state, named=slots)
+        answer = fit(request, state, usable=slots)
         return answer if isinstance(answer, Misfit) else None
     misfit = _node_misfit(request, state)
     if misfit is not None:
@@ -253,11 +267,11 @@ def _node_misfit(request: Request, state: NodeState) -> Misfit | None:
     return None
 
 
-def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
+def _slot_cause(request: Request, slot: Slot, usable: bool) -> Cause | None:
     """The first reason why the slot cannot serve the request, None when it can."""
     grant_mib = grant_memory_mib(request, slot) or 0
-    if not named:
-        return Cause.NOT_NAMED
+    if not usable:
+        return Cause.NOT_NAMED if request.device_uuids else Cause.AVOIDED
     if (request.vendor or FIRST_VENDOR) != slot.vendor:
         return Cause.VENDOR
     if not model_matches(request.models, slot.model):
@@ -267,18 +281,32 @@ def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
     least_mib = max(request.min_memory_mib or 0, grant_mib)
     if least_mib and (slot.memory_mib is None or slot.memory_mib < least_mib):
         return Cause.MEMORY
-    unshared = _means_cause(request, slot)
-    if unshared is not None:
-        return unshared
-    if slot.blocked is not None and not strangers_accepted(request, slot):
+    unsuited = _means_cause(request, slot) or _power_cause(request, slot)
+    if unsuited is not None:
+        return unsuited
+    if slot.blocked is not None and not accepts(request, slot):
         return Cause(slot.blocked.value.replace("_", " "))
-    if slot.free_milli < share_milli_of(request, slot):
+    share_milli = share_milli_of(request, slot)
+    if slot.open_milli < share_milli or (slot.taken_mib and (slot.memory_mib or 0) - slot.taken_mib < grant_mib):
+        return Cause.IN_USE
+    if slot.free_milli < share_milli:
         return Cause.ALLOCATED
-    if slot.tenant is not None and not request.whole and slot.tenant != request.tenant:
+    if serves_others(request, slot):
         return Cause.TENANT
     if grant_mib and (slot.free_mib is None or slot.free_mib < grant_mib):
         return Cause.FREE_MEMORY
     return None
+
+
+def serves_others(request: Request, slot: Slot) -> bool:
+    """Whether the slot's device serves only others now: one user's jobs, or packable jobs, which share with their
+    like alone.
+    """
+    if request.whole:
+        return False
+    if request.pack is not None:
+        return slot.tenant != request.pack and slot.free_milli < MILLI_PER_DEVICE
+    return slot.tenant is not None and slot.tenant != request.tenant
 
 
 def _means_cause(request: Request, slot: Slot) -> Cause | None:
@@ -287,18 +315,45 @@ def _means_cause(request: Request, slot: Slot) -> Cause | None:
         return Cause.PROFILE if request.mig_profile is not None else Cause.MEANS
     if request.mig_profile is not None and slot.profile is not None:
         return None if profile_matches(request.mig_profile, slot.profile) else Cause.PROFILE
-    if slot.means is Means.MIG or (not request.whole and slot.means is Means.EXCLUSIVE):
+    part = not request.whole and request.pack is None
+    if slot.means is Means.MIG or (part and slot.means is Means.EXCLUSIVE):
         return Cause.MEANS
-    if slot.means is Means.MPS and not request.whole and not _may_be_client(request, slot):
+    client = slot.means in (Means.MPS, Means.HOOK) and not request.whole and not _packs_nothing(request, slot)
+    if client and not _may_be_client(request, slot):
         return Cause.MEANS
     alone = request.means is Means.EXCLUSIVE and request.whole and not slot.replica
     return None if request.means in (None, slot.means) or alone else Cause.MEANS
 
 
+def _power_cause(request: Request, slot: Slot) -> Cause | None:
+    """The reason why the slot's power limit does not suit the request, None if it does."""
+    if request.power_limit_w is not None and not takes_power_limit(request, slot):
+        return Cause.POWER_LIMIT
+    within_mw = request.power_within_mw
+    beyond = within_mw is not None and (slot.power_mw is None or slot.power_mw > within_mw)
+    return Cause.POWER_BUDGET if beyond else None
+
+
 def _may_be_client(request: Request, slot: Slot) -> bool:
-    """Whether a part of the device can be a client of its MPS daemon: on one device alone, and not too small."""
+    """Whether a part of the device can be a client of its MPS daemon, or under a hook.
+
+    It must be on one device alone, not too small, and not more than one of the device's equal slots.
+    """
     alone = request.devices == 1 and (request.split_milli or 0) <= MILLI_PER_DEVICE
-    return alone and share_milli_of(request, slot) >= LEAST_MPS_MILLI
+    return alone and _may_have_clients(slot, share_milli_of(request, slot), grant_memory_mib(request, slot) or 0)
+
+
+def _may_have_clients(slot: Slot, share_milli: int, memory_mib: int) -> bool:
+    slots = slot.slots or 1
+    in_slot = share_milli <= slot_milli(slots) and memory_mib <= (slot.memory_mib or memory_mib) // slots
+    return share_milli >= LEAST_MPS_MILLI and (in_slot or slot.slots is None)
+
+
+def _packs_nothing(request: Request, slot: Slot) -> bool:
+    """Whether a packable job would have the device alone, because it cannot be shared, or not in such parts."""
+    if request.pack is None or slot.means not in (Means.EXCLUSIVE, Means.MPS, Means.HOOK):
+        return False
+    return slot.means is Means.EXCLUSIVE or not _may_have_clients(slot, request.share_milli, request.memory_mib or 0)
 
 
 def name_misfit(request: Request, name: str, labels: Labels) -> Misfit | None:
@@ -321,6 +376,8 @@ def preference(request: Request, state: NodeState, name: str | None = None) -> i
 
 def share_milli_of(request: Request, slot: Slot) -> int:
     """The milli-GPU of the slot that the request takes, if it is not split."""
+    if _packs_nothing(request, slot):
+        return MILLI_PER_DEVICE
     if not request.share_of_memory or not slot.memory_mib or request.memory_mib is None:
         return request.share_milli
     hundredths = request.memory_mib * 100 // slot.memory_mib
@@ -329,6 +386,8 @@ def share_milli_of(request: Request, slot: Slot) -> int:
 
 def grant_memory_mib(request: Request, slot: Slot, part_milli: int | None = None) -> int | None:
     """The MiB of the slot granted to the request: its own amount, else its share's part; None is the whole device."""
+    if _packs_nothing(request, slot):
+        return None
     if request.memory_mib is not None or request.whole or slot.memory_mib is None:
         return request.memory_mib
     if request.memory_percent is not None:
@@ -357,6 +416,7 @@ def _grant(request: Request, slot: Slot, uuid: str, part_milli: int | None) -> G
         # No other job can come to this device: it is granted with all its memory, whatever is asked for on the others.
         memory_mib = slot.free_mib
     tenant = request.tenant if slot.one_user and not request.whole else None
+    tenant = tenant if request.pack is None else request.pack
     counts_milli = counted_milli(
         share_milli,
         memory_mib=memory_mib,
@@ -367,9 +427,30 @@ def _grant(request: Request, slot: Slot, uuid: str, part_milli: int | None) -> G
     return Grant(uuid, share_milli, memory_mib, tenant, None if counts_milli == share_milli else counts_milli)
 
 
-def could_use(request: Request, slot: Slot, *, named: bool = True) -> bool:
-    """Whether the slot's device is of the kind that the request needs, even if it is held or used now."""
-    return _slot_cause(request, slot, named) not in STATIC_CAUSES
+def could_use(request: Request, slot: Slot, *, usable: bool = True) -> bool:
+    """Whether the slot's device is of the kind that the request needs, even if it is held or used now.
+
+    `usable` says whether the request may use this device at all (`Request.may_use`).
+    """
+    return usable and _slot_cause(request, slot, True) not in STATIC_CAUSES
+
+
+def takes_power_limit(request: Request, slot: Slot) -> bool:
+    """Whether the request's power limit can be set on the slot's device, which the request must then have whole."""
+    if request.power_limit_w is None or not request.whole or slot.settable_power_mw is None:
+        return False
+    least_mw, most_mw = slot.settable_power_mw
+    return least_mw <= request.power_limit_w * MW_PER_W <= most_mw
+
+
+def accepts(request: Request, slot: Slot) -> bool:
+    """Whether the request accepts a device in the state that keeps it from others.
+
+    A single device of a job may be suspect. A gang, or a job with several devices, would lose all its work by one.
+    """
+    if slot.blocked is DeviceState.SUSPECT:
+        return request.gang_size == 1 and request.devices == 1 and (request.split_milli or 0) <= MILLI_PER_DEVICE
+    return strangers_accepted(request, slot)
 
 
 def strangers_accepted(request: Request, slot: Slot) -> bool:
@@ -400,9 +481,9 @@ def _slots_misfit(request: Request, causes: list[Cause], able: int) -> Misfit:
 
 
 FitMemo = Callable[[Request, NodeState, tuple[int, ...] | None], Fit | Misfit]
-"""`corral.core.model.placing.fit.fit`; the last argument holds the slots that the request names."""
+"""`corral.core.model.placing.fit.fit`; the last argument holds the slots that the request may use."""
 
 
 def fit_memo() -> FitMemo:
     """A fit test that caches its answers from cycle to cycle. Nodes in equal states share an answer."""
-    return lru_cache(maxsize=50_000)(lambda request, state, named: fit(request, state, named=named))
+    return lru_cache(maxsize=50_000)(lambda request, state, usable: fit(request, state, usable=usable))

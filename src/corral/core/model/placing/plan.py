@@ -8,12 +8,15 @@ from corral.core.model.jobs.job import Job, JobKind, JobSpec, Request
 from corral.core.model.placing.allocation import Placement, Promise
 from corral.core.model.placing.eviction import EvictionRule
 from corral.core.model.placing.fit import Misfit
+from corral.core.model.runs.packing import program_of
+from corral.core.model.runs.prediction import JobGroup
 
 
 class WaitReason(StrEnum):
     """Why a job waits. `ps` shows the values, which are named after Slurm's.
 
-    PREEMPTED and RECLAIMED appear in listings alone: the job made room for another, and waits to continue.
+    PREEMPTED, RECLAIMED and GPU_FAULT appear in listings alone: the job made room for another, or left a device that
+    fell sick, and waits to continue.
     """
 
     RESOURCES = "Resources"
@@ -24,10 +27,12 @@ class WaitReason(StrEnum):
     BACKOFF = "Backoff"
     ARRAY_LIMIT = "ArrayLimit"
     LIMIT = "Limit"
+    POWER_BUDGET = "PowerBudget"
     RESERVATION = "Reservation"
     NOT_REACHED = "NotReached"
     PREEMPTED = "Preempted"
     RECLAIMED = "Reclaimed"
+    GPU_FAULT = "GpuFault"
     DISK = "Disk"
 
 
@@ -39,7 +44,7 @@ class Group(NamedTuple):
     """The key of equal waiting jobs: if the first of them has no place, none of them has.
 
     Name and time limit are in it because the expected run time depends on them, and so does backfill. `array_id` is set
-    only if the array has a limit of its own.
+    only if the array has a limit of its own. `program` is that of a packable job, which decides with whom it may be.
     """
 
     queue: str
@@ -50,13 +55,15 @@ class Group(NamedTuple):
     request: Request
     time_limit_s: float | None
     array_id: str | None
+    program: JobGroup | None = None
 
 
 def group_of(job: Job) -> Group:
     """The group that a waiting job belongs to."""
     spec = job.spec
     array_id = None if job.array_limit is None else job.array_id
-    return Group(spec.queue, spec.user, spec.project, spec.kind, spec.name, spec.request, spec.time_limit_s, array_id)
+    alike = spec.queue, spec.user, spec.project, spec.kind, spec.name, spec.request, spec.time_limit_s
+    return Group(*alike, array_id, program_of(spec) if spec.packable else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,21 @@ class Slot(NamedTuple):
     Attributes:
         free_milli: share not allocated.
         free_mib: memory not granted, None if the device's memory is not known.
-        blocked: the state that keeps it from being allocated at all, None if there is none.
+        blocked: the state that keeps it from being allocated, None if there is none. Some requests accept some states
+            (`corral.core.model.placing.fit.accepts`).
         left_mib: memory that is really free on a device that processes outside Corral use, None if there are none.
         means: how jobs share it.
         profile: the profile of a hardware slice, None for a device.
         slice_milli: the part of its device that a slice counts as, None for a device.
         replica: whether a job that has it whole still shares the device behind it.
         vendor: the device's vendor.
-        one_user, tenant: whether its jobs must belong to one user, and that user while there are jobs.
+        slots: the equal parts that its MPS daemon makes of it; None if parts differ.
+        one_user: whether its jobs must belong to one user.
+        tenant: those whom it serves while there are jobs: one user, or the packable jobs that share it; None is anyone.
+        power_mw: its power limit, None if unknown.
+        settable_power_mw: the least and the greatest power limit that a job may set, None if it can set none.
+        taken_milli, taken_mib: the share and the memory that pods outside Corral have. They are not free, also once all
+            jobs have ended.
     """
 
     model: str
@@ -42,6 +49,16 @@ class Slot(NamedTuple):
     slice_milli: int | None = None
     replica: bool = False
     vendor: str = FIRST_VENDOR
+    slots: int | None = None
+    power_mw: int | None = None
+    settable_power_mw: tuple[int, int] | None = None
+    taken_milli: int = 0
+    taken_mib: int = 0
+
+    @property
+    def open_milli(self) -> int:
+        """The share that jobs can have together."""
+        return MILLI_PER_DEVICE - self.taken_milli
 
 
 class NodeState(NamedTuple):
@@ -76,24 +93,54 @@ def slot_of(
         state = condition.state()
         lent = state in (DeviceState.STALE, DeviceState.IN_USE) and condition.lendable
         blocked = None if state is DeviceState.FREE or lent else state
+        if lent and condition.suspect:
+            blocked = DeviceState.SUSPECT
         left_mib = condition.memory_free_mib if condition.strangers else None
     total_mib = device.memory_mib if left_mib is None else left_mib
+    taken_milli, taken_mib, over = _taken(device, condition, allocated_milli, allocated_mib, total_mib)
+    if over and blocked is None:
+        blocked = DeviceState.IN_USE
     return Slot(
         model=device.model,
         memory_mib=device.memory_mib if left_mib is None or blocked else left_mib,
         compute=device.compute_capability,
-        free_milli=MILLI_PER_DEVICE - allocated_milli,
-        free_mib=None if total_mib is None else total_mib - allocated_mib,
+        free_milli=MILLI_PER_DEVICE - allocated_milli - taken_milli,
+        free_mib=None if total_mib is None else total_mib - allocated_mib - taken_mib,
         blocked=blocked,
         left_mib=left_mib,
         means=device.means,
         profile=device.mig_profile,
         one_user=device.one_user,
-        tenant=tenant if device.one_user else None,
+        tenant=tenant,
         slice_milli=device.slice_milli,
         replica=device.replica,
         vendor=device.vendor,
+        slots=device.clients.slots,
+        power_mw=device.power_limit_mw,
+        settable_power_mw=device.settable_power_mw,
+        taken_milli=taken_milli,
+        taken_mib=taken_mib,
     )
+
+
+def _taken(
+    device: Device,
+    condition: DeviceCondition | None,
+    allocated_milli: int,
+    allocated_mib: int,
+    total_mib: int | None,
+) -> tuple[int, int, bool]:
+    """The share and the memory that pods outside Corral have, and whether more is given away than the device has.
+
+    No amount is more than what jobs have left: then the device is closed, and no job is evicted for room on it.
+    """
+    if condition is None or not condition.parts:
+        return 0, 0, False
+    milli = sum(part.share_milli for part in condition.parts)
+    mib = sum(part.mib_of(device.memory_mib) for part in condition.parts)
+    left_milli = max(0, MILLI_PER_DEVICE - allocated_milli)
+    left_mib = mib if total_mib is None else max(0, total_mib - allocated_mib)
+    return min(milli, left_milli), min(mib, left_mib), milli > left_milli or mib > left_mib
 
 
 def node_state(view: View, name: str, *, only: Collection[str] | None = None) -> NodeState:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from corral.core.model.field import Field
+from corral.core.model.jobs.site_faults import OnFault
 
 DAY_S = 86400.0
 
@@ -35,10 +36,15 @@ class Limits:
         max_queue_size: the most jobs that may wait or run; further jobs are refused.
         max_time_limit_s: the longest time limit; a job that names none has it.
         default_priority, default_retries: the values for a job that names none.
+        default_checkpoint_every_s: how often a job that names no interval gets its checkpoint signal; None is never.
         priority_range: the least and the greatest priority that a job may name; administrators may name any.
         pass_unknown_limit_s: a job with at most this time limit may start before a job whose start nobody can predict;
             0 lets none.
         pass_unknown_until_s: once that job has waited this long, no more jobs may.
+        power_budget_w: the most that the power limits of all devices with jobs may add up to.
+        site_retries: how often a job is requeued because one of its devices fell sick.
+        pack_jobs: the most packable jobs of one user and program that share a device; 1 packs none.
+        pack_slowdown: fewer share one if runs together take more than this many times as long as runs alone.
     """
 
     max_running_jobs: int | None = None
@@ -47,9 +53,14 @@ class Limits:
     max_time_limit_s: float | None = None
     default_priority: int = 5
     default_retries: int = 0
+    default_checkpoint_every_s: float | None = None
     priority_range: tuple[int, int] | None = None
     pass_unknown_limit_s: float = 0.0
     pass_unknown_until_s: float = 0.0
+    power_budget_w: int | None = None
+    site_retries: int = 3
+    pack_jobs: int = 2
+    pack_slowdown: float = 1.25
 
     def may_pass(self, time_limit_s: float | None) -> bool:
         """Whether a job with this time limit may start before one whose start nobody can predict."""
@@ -69,6 +80,8 @@ class Queue:
         preempts: its first job may stop less urgent jobs; None if neither its own settings nor the site's say so.
         backfill: the name of the rule for jobs behind one that cannot start, if it is not the policy's.
         spared_s: the run time for which its jobs are not stopped for others, if the policy names none.
+        on_fault: what becomes of its jobs that say nothing when one of their devices falls sick; None is by their
+            retries and checkpoints.
     """
 
     name: str
@@ -79,6 +92,7 @@ class Queue:
     preempts: bool | None = None
     backfill: str | None = None
     spared_s: Annotated[float | None, Field(least=0, most=365 * DAY_S)] = None
+    on_fault: OnFault | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,26 @@ UNLIMITED = Quota()
 
 
 class Used(NamedTuple):
-    """The amounts that count against a quota: started jobs, devices (also shared), milli-GPU, granted MiB."""
+    """The amounts that count against a quota: started jobs, devices (also shared), milli-GPU, granted MiB.
+
+    `power_mw` is what is missing in the site's power budget, or released for it. No quota has such an amount.
+    """
 
     running: int = 0
     devices: int = 0
     milli: int = 0
     memory_mib: int = 0
+    power_mw: int = 0
 
     def plus(self, other: "Used", sign: int = 1) -> "Used":
         """The sum, or with `sign` -1 the difference."""
-        running, devices, milli, memory_mib = other
+        running, devices, milli, memory_mib, power_mw = other
         return Used(
-            self[0] + sign * running, self[1] + sign * devices, self[2] + sign * milli, self[3] + sign * memory_mib
+            self[0] + sign * running,
+            self[1] + sign * devices,
+            self[2] + sign * milli,
+            self[3] + sign * memory_mib,
+            self[4] + sign * power_mw,
         )
 
 

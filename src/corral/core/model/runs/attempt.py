@@ -10,8 +10,8 @@ from corral.core.model.placing.allocation import Allocation
 class AttemptEnd(StrEnum):
     """How an attempt ended.
 
-    PREEMPTED: it was stopped for other jobs. REQUEUED: a user had the job run again. NOT_LAUNCHED: nothing of it ran.
-    The others are the phases of the same name.
+    PREEMPTED: it was stopped for other jobs. FAULT: one of its devices fell sick. REQUEUED: a user had the job run
+    again. NOT_LAUNCHED: nothing of it ran. The others are the phases of the same name.
     """
 
     SUCCEEDED = "succeeded"
@@ -20,6 +20,7 @@ class AttemptEnd(StrEnum):
     TIMED_OUT = "timed_out"
     LOST = "lost"
     PREEMPTED = "preempted"
+    FAULT = "fault"
     REQUEUED = "requeued"
     NOT_LAUNCHED = "not_launched"
 

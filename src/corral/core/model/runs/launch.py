@@ -1,7 +1,7 @@
 """Launches and their reports. A launch is one attempt to run a member of a job on one node."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from corral.core.model.devices.device import Device
@@ -60,6 +60,7 @@ class LaunchReport:
     A launch that is DECLARED_LOST never ran and can safely be tried again. Then `reason` says what failed, None if
     nothing did. For a CLAIMED launch, `reason` says what keeps it from beginning, if known. `age_s` is how long the
     process that enforces the time limit has done so, by a monotonic clock; None if nothing outside this server does.
+    `saved_at` is when the last whole checkpoint of its job was named, None if none is known.
     """
 
     launch_id: str
@@ -72,6 +73,7 @@ class LaunchReport:
     reason: str | None = None
     age_s: float | None = None
     again: Again = Again.AS_ASKED
+    saved_at: float | None = None
 
 
 def failed_launch(launch_id: str, error: CorralError) -> LaunchReport:
@@ -116,6 +118,8 @@ class Launch:
             process that Corral did not start.
         uses: the member's devices, in order.
         numa: the NUMA nodes and CPUs that its processes are bound to, None for none.
+        checkpoint_dirs: the directories of the job's checkpoints, as in `core.model.jobs.checkpoints`.
+        mark: the mark of its log (`log_mark`), if its agent has given the job other numbers of its user; else "".
     """
 
     allocation_id: str
@@ -133,6 +137,13 @@ class Launch:
     error: str | None = None
     numa: NumaBinding | None = None
     input: str | None = None
+    checkpoint_dirs: tuple[str, ...] = ()
+    mark: str = field(default="", metadata={"left_out": True})
+
+    @property
+    def log_mark(self) -> str:
+        """The mark that identifies its log's job."""
+        return self.mark or log_mark(self.job)
 
     @property
     def id(self) -> str:

@@ -29,6 +29,9 @@ GROUPS_KEPT = 128
 USERS_KEPT = 500
 """The number of users whose values are kept."""
 
+MEMORY_HEADROOM = 1.2
+"""A job like others is granted, or offered, this much more memory than the most that they used."""
+
 AMOUNTS = ("gang_size", "devices", "share_milli", "split_milli")
 """The fields of a request that say how many GPUs a job has."""
 
@@ -109,6 +112,11 @@ def groups_of(spec: JobSpec) -> tuple[JobGroup, ...]:
     """
     amounts = tuple(getattr(spec.request, name) for name in AMOUNTS)
     return groups_by(spec.name, spec.command, amounts, spec.request.models)
+
+
+def program_among(groups: Sequence[JobGroup]) -> JobGroup | None:
+    """Of the groups of a job, the one with all that runs the same command, whatever its name; None if there is none."""
+    return next((one for one in groups if one.alike is Alike.COMMAND and not one.name), None)
 
 
 def groups_by(

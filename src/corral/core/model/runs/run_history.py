@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from corral.core.model.devices.means import Enforcement
 from corral.core.model.placing.allocation import Member
+from corral.core.model.runs.packing import PackedAttempt
 from corral.core.model.runs.prediction import JobGroup
 
 HOUR_S = 3600.0
@@ -17,7 +18,7 @@ class PastRun(NamedTuple):
     """One attempt that has ended: its user, its GPUs, its start and its end (Unix seconds).
 
     `ran_s` is its run time if it succeeded, None otherwise, and `groups` are those that it counts for. `job_id` is the
-    job for which it counts as service.
+    job for which it counts as service. `packed` is set for an attempt of a packable job.
     """
 
     user: str
@@ -29,6 +30,7 @@ class PastRun(NamedTuple):
     ended_at: float
     ran_s: float | None = None
     job_id: str | None = None
+    packed: PackedAttempt | None = None
 
     @property
     def gpu_s(self) -> float:
@@ -77,9 +79,9 @@ class AllocatedTime(NamedTuple):
 class HeldAllocation(NamedTuple):
     """One allocation with devices: its job and user, its start and its end (Unix seconds; `ended_at` None is active).
 
-    From `wasted_from` on its time was wasted, because its attempt failed, was lost or had to make room; None: nothing
-    was. `job_name` is the user's own text. `models` are the models of its devices when they were chosen, in the order
-    of the members' grants; fewer if not all were recorded.
+    From `wasted_from` on its time was wasted: its attempt failed, was lost or had to make room, and there is no
+    checkpoint of what came later; None: nothing was. `job_name` is the user's own text. `models` are the models of its
+    devices when they were chosen, in the order of the members' grants; fewer if not all were recorded.
     """
 
     id: str

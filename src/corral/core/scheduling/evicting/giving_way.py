@@ -8,8 +8,9 @@ from corral.core.model.jobs.job import Job
 from corral.core.model.placing.allocation import Placement
 from corral.core.model.placing.plan import Evict
 from corral.core.model.queues.quota import Scope
+from corral.core.scheduling.evicting.moving import Moves
 from corral.core.scheduling.evicting.preemption import Preemption
-from corral.core.scheduling.evicting.victims import EvictionPlan, Running
+from corral.core.scheduling.evicting.victims import EvictionPlan, NewPlaces, Running
 from corral.core.scheduling.queueing.admission import Barrier
 from corral.core.scheduling.state.draft import Draft, PlacementRequest
 from corral.core.scheduling.turn import Turn
@@ -46,12 +47,18 @@ class LeastUrgent:
 
 @dataclass(slots=True)
 class GivingWay:
-    """The evictions of one cycle. After the first eviction, no other job may evict."""
+    """The evictions of one cycle. After the first eviction, no other job may evict.
+
+    `moves` moves jobs for others; None while the site lets no job be moved. `new_places` has the place to which each
+    moved job goes.
+    """
 
     rules: Preemption
     draft: Draft
     now: float
+    moves: Moves | None = None
     evictions: list[Evict] = field(default_factory=list)
+    new_places: NewPlaces = ()
     _least_urgent: LeastUrgent = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,7 +66,9 @@ class GivingWay:
 
     def to_a_place(self, turn: Turn) -> Sequence[Way]:
         """The rules for a job that does not fit. Only the first job of its queue has any."""
-        return () if self.evictions or not turn.first else (self.rules.make_room,)
+        if self.evictions or not turn.first:
+            return ()
+        return (self.rules.make_room,) if self.moves is None else (self.rules.make_room, self.moves.make_room)
 
     def past_a_limit(self, turn: Turn, barrier: Barrier) -> Sequence[Way]:
         """The rules for a job that a limit or a quota blocks, in the order in which to try them."""
@@ -80,8 +89,15 @@ class GivingWay:
                 self.evictions += [
                     Evict(one.job.id, job.id, why.text, why.rule, why.lender) for one, why in found.evicted
                 ]
+                self.new_places = found.new_places
                 return found.placement
         return None
+
+    def empty_a_node(self) -> None:
+        """Move the jobs of a nearly empty node elsewhere, if the site lets jobs be moved and such a node exists."""
+        if self.moves is not None and not self.evictions:
+            evictions, self.new_places = self.moves.empty_a_node(self.draft, self.now)
+            self.evictions += evictions
 
     def _has_less_urgent(self, job: Job, scope: Scope) -> bool:
         """Whether the job's queue preempts and a less urgent job counts against this limit."""

@@ -1,7 +1,7 @@
-"""Finds GPUs that are allocated and unused while jobs wait: the holder is warned, then the GPUs are released."""
+"""Finds GPUs that are allocated and unused: the holder is told, and while jobs wait the GPUs are released."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corral.core.model.devices.device import DeviceSample
 from corral.core.model.jobs.job import Job, JobKind
@@ -16,28 +16,45 @@ from corral.core.scheduling.queueing.admission import ineligible
 
 @dataclass(frozen=True, slots=True)
 class IdlePolicy:
-    """The holder of an allocation unused for `after_s` is warned while others wait; `grace_s` later it is released."""
+    """The holder of an allocation unused for `after_s` is warned while others wait; `grace_s` later it is released.
 
-    after_s: float
+    The holder is told after `tell_after_s`, once, whoever waits. None is never.
+    """
+
+    after_s: float | None
     grace_s: float = 300.0
+    tell_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The time since when an allocation is unused, and the time of the warning to its holder; Unix seconds."""
+    """The time since when an allocation is unused, and the time of the warning to its holder; Unix seconds.
+
+    `told` says whether its holder knows that it is unused.
+    """
 
     since: float
     warned_at: float | None = None
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class IdleVerdict:
-    """A message to the holder of an idle allocation, and the waiting job. `release` says whether it is released."""
+    """A message to the holder of an idle allocation.
+
+    Attributes:
+        for_job_id: the waiting job.
+        release: whether it is released.
+        unused: its devices, if this is only a notice.
+        unused_s: for how long it has not used them, if this is only a notice.
+    """
 
     job_id: str
     message: str
-    for_job_id: str
+    for_job_id: str | None = None
     release: bool = False
+    unused: tuple[str, ...] = ()
+    unused_s: float = 0.0
 
 
 def judge_idle(
@@ -55,15 +72,20 @@ def judge_idle(
         if job is None or not _may_end(job) or not _unused(allocation, samples):
             continue
         state = before.get(allocation_id, Idle(now))
+        if not state.told and policy.tell_after_s is not None and now - state.since >= policy.tell_after_s:
+            unused_s = now - state.since
+            notice = _notice(allocation, unused_s)
+            verdicts.append(IdleVerdict(job.id, notice, unused=allocation.placement.uuids, unused_s=unused_s))
+            state = replace(state, told=True)
         idle[allocation_id] = state
-        if now - state.since < policy.after_s:
+        if policy.after_s is None or now - state.since < policy.after_s:
             continue
         waiting = _who_waits(view, allocation, now)
         if waiting is None:
-            idle[allocation_id] = Idle(state.since)
+            idle[allocation_id] = replace(state, warned_at=None)
         elif state.warned_at is None:
             verdicts.append(IdleVerdict(job.id, _warning(allocation, waiting, now - state.since, policy), waiting.id))
-            idle[allocation_id] = Idle(state.since, now)
+            idle[allocation_id] = replace(state, warned_at=now)
         elif now - state.warned_at >= policy.grace_s:
             gpus = count_of(len(allocation.placement.grants), "GPU")
             unused = format_duration(now - state.since)
@@ -83,8 +105,8 @@ def _unused(allocation: Allocation, samples: Mapping[str, DeviceSample]) -> bool
 
 def _who_waits(view: View, allocation: Allocation, now: float) -> Job | None:
     """The first waiting job that could use one of these devices; None if there is none."""
-    slots = {
-        device.uuid: slot
+    places = {
+        device.uuid: (device, slot)
         for name in dict.fromkeys(member.node for member in allocation.placement.members)
         if name in view.nodes
         for device, slot in zip(view.nodes[name].devices, node_state(view, name).slots, strict=True)
@@ -95,11 +117,17 @@ def _who_waits(view: View, allocation: Allocation, now: float) -> Job | None:
         if job.phase is Phase.PENDING and job.spec.request.devices and ineligible(job, now) is None
     )
     for job in sorted(waiting, key=lambda one: (one.spec.priority, one.sequence)):
-        wanted = job.spec.request.device_uuids
+        request = job.spec.request
         for uuid in allocation.placement.uuids:
-            if uuid in slots and could_use(job.spec.request, slots[uuid], named=not wanted or uuid in wanted):
+            device, slot = places.get(uuid, (None, None))
+            if device is not None and slot is not None and could_use(request, slot, usable=request.may_use(device)):
                 return job
     return None
+
+
+def _notice(allocation: Allocation, unused_s: float) -> str:
+    gpus = count_of(len(allocation.placement.grants), "GPU")
+    return f"{gpus} unused for {format_duration(unused_s)}: does the program use them? This changes nothing by itself"
 
 
 def _warning(allocation: Allocation, waiting: Job, unused_s: float, policy: IdlePolicy) -> str:

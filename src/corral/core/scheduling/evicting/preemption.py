@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.eviction import EvictionRule
-from corral.core.model.queues.quota import SITE, Scope, siblings
+from corral.core.model.queues.quota import SITE, Scope, Used, siblings
 from corral.core.model.view import View
 from corral.core.scheduling.evicting.victims import (
     NO_SHORTFALL,
@@ -59,7 +59,7 @@ class Preemption:
                 return None
             if self._protected(one, now) or self._would_take_back(one, job):
                 return None
-            of = "the site's limit on running jobs" if scope == SITE else f"the quota of {scope.kind} {scope.name}"
+            of = _limit_called(scope, missing[scope])
             text = f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority} in {of}"
             return EvictionReason(EvictionRule.PRIORITY, text)
 
@@ -210,3 +210,10 @@ class Preemption:
 def _takes_back(job: Job, one: Running) -> EvictionReason:
     text = f"queue {job.spec.queue} reclaims for job {job.id} what it had lent to queue {one.job.spec.queue}"
     return EvictionReason(EvictionRule.QUEUE_RECLAIM, text, job.spec.queue)
+
+
+def _limit_called(scope: Scope, missing: Used) -> str:
+    """The limit of a scope of which this much is missing, in a sentence."""
+    if scope != SITE:
+        return f"the quota of {scope.kind} {scope.name}"
+    return "the site's limit on running jobs" if missing.running else "the site's power budget"

@@ -9,21 +9,26 @@ from corral.core.model.placing.allocation import Allocation, Placement
 from corral.core.model.placing.eviction import EvictionRule
 from corral.core.model.queues.quota import Scope, Used
 from corral.core.scheduling.placing.node_by_node import choose, fits
-from corral.core.scheduling.queueing.admission import Admission
+from corral.core.scheduling.queueing.admission import Admission, released
 from corral.core.scheduling.state.draft import Draft, PlacementRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job with an allocation."""
+    """A job with an allocation. Its work is not in a checkpoint since `unsaved_since` (Unix seconds)."""
 
     job: Job
     allocation: Allocation
+    unsaved_since: float
 
     @property
     def runs(self) -> bool:
         """Whether Corral started the job, and it runs without a request to stop."""
         return self.job.phase is Phase.RUNNING and self.job.spec.kind is JobKind.RUN
+
+
+NewPlaces = tuple[tuple[Job, Placement], ...]
+"""Jobs that move, each with its new place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class Shortfall:
     def _counting(self, one: Running, times: int) -> "Shortfall":
         if self._admission is None or not self.missing:
             return self
-        scopes, used = self._admission.scopes_of(one.job), self._admission.demands.of(one.job, one.allocation.placement)
+        scopes, used = self._admission.scopes_of(one.job), released(self._admission, one.job, one.allocation.placement)
         return Shortfall(
             {scope: left.plus(used, times) if scope in scopes else left for scope, left in self.missing.items()},
             self._admission,
@@ -86,11 +91,13 @@ NO_SHORTFALL = Shortfall()
 class EvictionPlan:
     """The place of a job, and the jobs to evict for it, each with the reason.
 
-    The placement counts jobs that are already stopping as gone.
+    The placement counts jobs that are already stopping as gone. `new_places` has the place to which each job moves, if
+    the evictions are moves.
     """
 
     placement: Placement
     evicted: tuple[tuple[Running, EvictionReason], ...] = ()
+    new_places: NewPlaces = ()
 
 
 def plan_evictions(
@@ -101,13 +108,14 @@ def plan_evictions(
     now: float,
     *,
     short: Shortfall = NO_SHORTFALL,
+    allowed: Callable[[Sequence[Running]], bool] = lambda evicted: True,
 ) -> EvictionPlan | None:
     """The jobs to evict, and why, so that the request fits and nothing is `short`; None if no evictions achieve that.
 
     No job is evicted if the request fits once the jobs that are already stopping are gone.
     The least urgent job (with the highest priority number) is evicted first, then the one that loses the least work in
     GPU-seconds. As few jobs as possible are evicted. If several nodes would do, the choice is the node whose most
-    urgent victim is least urgent.
+    urgent victim is least urgent. Evictions that are not `allowed` together are not chosen.
     """
     running = list(running)
     gone = [one for one in running if one.job.phase is Phase.STOPPING]
@@ -122,7 +130,8 @@ def plan_evictions(
     chosen: list[Running] | None = None
     for some in _by_node(candidates, wanted) if short.lifted else _by_limits(candidates, wanted, short):
         enough = _fewest(stopping, wanted, some, short)
-        if enough is not None and (chosen is None or _cost(enough, now) < _cost(chosen, now)):
+        better = enough is not None and (chosen is None or _cost(enough, now) < _cost(chosen, now))
+        if enough is not None and better and allowed(enough):
             chosen = enough
     if chosen is None:
         return None
@@ -138,7 +147,7 @@ def eviction_cost(one: Running, now: float) -> tuple[float, float, int]:
 
 def _lost(one: Running, now: float) -> float:
     """GPU-seconds of work that are lost if it is evicted."""
-    return one.allocation.gpus * max(0.0, now - one.allocation.created_at)
+    return one.allocation.gpus * max(0.0, now - one.unsaved_since)
 
 
 def _cost(some: Sequence[Running], now: float) -> tuple[float, float, int, tuple[str, ...]]:

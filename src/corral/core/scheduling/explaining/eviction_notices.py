@@ -18,6 +18,7 @@ _RULES = {
     EvictionRule.POOL_RECLAIM: "which uses GPUs on loan from its pool",
     EvictionRule.TIME_SLICE: "which has had its turn",
     EvictionRule.FASTER_GPUS: "which moves to faster GPUs",
+    EvictionRule.MOVE: "which moves to another place",
 }
 
 
@@ -52,12 +53,18 @@ def room_to_make(view: View, evictions: Sequence[Evict]) -> str:
 
 def eviction_notice(job: Job, eviction: Eviction) -> str:
     """The line for the job's log and the server's log when the job is told to stop."""
-    saves = ""
+    if eviction.rule is EvictionRule.FAULT:
+        return f"stopped: {eviction.reason}; {_saving(job, eviction)}{spent(job) or 'it goes on elsewhere'}"
+    back = spent(job) or "it goes back to its place in the queue"
+    return f"{_taken(eviction)}: {eviction.reason}; {_saving(job, eviction)}{back}"
+
+
+def _saving(job: Job, eviction: Eviction) -> str:
     word = job.spec.checkpoint_signal
-    if eviction.saves and word is not None:
-        grace = format_duration(job.spec.checkpoint_grace_s)
-        saves = f"it gets SIG{CheckpointSignal.parse(word).name} and has {grace} to save its work; "
-    return f"{_taken(eviction)}: {eviction.reason}; {saves}{spent(job) or 'it goes back to its place in the queue'}"
+    if not eviction.saves or word is None:
+        return ""
+    grace = format_duration(job.spec.checkpoint_grace_s)
+    return f"it gets SIG{CheckpointSignal.parse(word).name} and has {grace} to save its work; "
 
 
 def goes_on(eviction: Eviction) -> str:
@@ -68,13 +75,16 @@ def goes_on(eviction: Eviction) -> str:
 def eviction_sentence(job: Job, eviction: Eviction, now: float) -> str:
     """A sentence that says when and why the job was last evicted, and how much work it lost."""
     ago = format_duration(max(0.0, now - eviction.at))
-    times = "" if job.evictions < 2 else f" It has made room {job.evictions} times, and lost "
-    times += f"{format_duration(job.lost_s)} in all." if times else ""
+    fault = eviction.rule is EvictionRule.FAULT
+    count, what = (job.site_faults, "left sick GPUs") if fault else (job.evictions, "made room")
+    times = "" if count < 2 else f" It has {what} {count} times, and lost {format_duration(job.lost_s)} in all."
     return f"It was {_taken(eviction)} {ago} ago: {eviction.reason}{_loss(eviction)}.{times}"
 
 
 def _taken(eviction: Eviction) -> str:
     """The kind of eviction, and the job that it made room for: "preempted for job 9"."""
+    if eviction.rule is EvictionRule.FAULT:
+        return "taken off a sick GPU"
     whom = "" if eviction.for_job_id is None else f" for job {eviction.for_job_id}"
     return f"{'reclaimed' if eviction.rule.reclaims else 'preempted'}{whom}"
 
@@ -84,4 +94,8 @@ def _loss(eviction: Eviction) -> str:
         return ""
     if eviction.saves:
         return f"; it had run for {format_duration(eviction.ran_s)}, and was signalled first to save its work"
-    return f"; the {format_duration(eviction.ran_s)} that it had run are lost"
+    ran = format_duration(eviction.ran_s)
+    if eviction.lost_s is not None and eviction.lost_s < eviction.ran_s:
+        # The directory is looked at now and then: a later checkpoint may be there.
+        return f"; it had run for {ran}, and at most the last {format_duration(eviction.lost_s)} are lost"
+    return f"; the {ran} that it had run are lost"

@@ -13,7 +13,7 @@ from corral.core.model.jobs.submission import Submission
 from corral.core.model.placing.allocation import Placement
 from corral.core.model.placing.fit import LEAST_MPS_MILLI
 from corral.core.model.placing.placement_rules import allows
-from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
+from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share, slot_milli
 from corral.core.model.version import dotted, version_tuple
 from corral.core.model.view import View
 from corral.core.scheduling.explaining.phrases import (
@@ -23,6 +23,7 @@ from corral.core.scheduling.explaining.phrases import (
     selectors_called,
     short_model,
 )
+from corral.core.scheduling.explaining.power_lack import power_lack
 from corral.core.scheduling.explaining.suggestions import smaller_requests
 from corral.core.scheduling.placing.eligible_nodes import emptied
 from corral.core.scheduling.placing.node_by_node import choose, fits, speed_on
@@ -52,7 +53,7 @@ def impossible(
         if not allowed:
             return _no_node_left(view, request)
         view = replace(view, nodes=allowed)
-    empty, request = emptied(view), request.without_neighbours()
+    empty, request = emptied(view), replace(request.without_neighbours(), avoided=())
     answer = choose(empty, PlacementRequest(request))
     if isinstance(answer, Placement):
         wanted = PlacementRequest(request, speeds=speeds)
@@ -243,6 +244,9 @@ def _device_lack(view: View, request: Request) -> str | None:
         return (
             f"{none} has compute capability {_dotted(request.min_compute)} or higher; the highest is {_dotted(compute)}"
         )
+    unlimited = power_lack(able, request, none)
+    if unlimited is not None:
+        return unlimited
     if request.share_milli > MILLI_PER_DEVICE:
         return "a share is at most the whole GPU, 1"
     return None
@@ -292,6 +296,10 @@ def sharing_lack(nodes: Sequence[Sequence[Device]], request: Request) -> str | N
     too_small = not request.share_of_memory and request.share_milli < LEAST_MPS_MILLI
     if too_small and all(device.means is Means.MPS for device in plain if request.means in (None, device.means)):
         return f"a share of a GPU on MPS is at least {format_share(LEAST_MPS_MILLI)}; ask for that"
+    slots = [device.clients.slots for device in plain if device.means is Means.MPS]
+    if len(slots) == len(plain) and (fewest := min((one or 1 for one in slots), default=1)) > 1:
+        most = format_share(slot_milli(fewest))
+        return f"an equal slot of a GPU on MPS is {most} of it with 1/{fewest} of its memory; ask for no more, or for 1"
     return _split_lack(nodes, request.split_milli or 0)
 
 

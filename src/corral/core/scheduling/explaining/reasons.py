@@ -4,6 +4,7 @@ from corral.core.model.audience import Audience
 from corral.core.model.jobs.dependency import Condition, clauses_of
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
+from corral.core.model.jobs.site_faults import AVOIDED_S
 from corral.core.model.placing.certainty import Certainty
 from corral.core.model.placing.fit import Misfit
 from corral.core.model.placing.plan import Plan, Wait, WaitReason
@@ -14,7 +15,9 @@ from corral.core.scheduling.explaining.phrases import job_called, need_of
 from corral.core.scheduling.explaining.shortage import shortage
 from corral.core.scheduling.forecast import ExpectedStart
 from corral.core.scheduling.queueing.admission import ineligible
+from corral.core.scheduling.queueing.barred_nodes import barred_to
 from corral.core.scheduling.queueing.pools import Pools
+from corral.core.scheduling.state.packed_request import request_of
 
 
 def wait_of_ineligible(job: Job, now: float) -> Wait | None:
@@ -39,9 +42,7 @@ def wait_clause(
     """
     match wait.reason:
         case WaitReason.HELD:
-            if audience is Audience.PAGE:
-                return ": it is on hold; Release lets it start"
-            return f": it is on hold; {audience.look(f'corral release {job.id}')} lets it start"
+            return f": {_hold(job, audience)}"
         case WaitReason.DEPENDENCY:
             return f" for {dependency_clause(view, job)}"
         case WaitReason.BEGIN_TIME:
@@ -52,7 +53,7 @@ def wait_clause(
             return f": its last start failed{why}; it is tried again in {pause}"
         case WaitReason.ARRAY_LIMIT:
             return f": {wait.detail}; it starts when one of them ends"
-        case WaitReason.LIMIT:
+        case WaitReason.LIMIT | WaitReason.POWER_BUDGET:
             return f": {wait.detail}; it starts when enough is released"
         case WaitReason.PRIORITY:
             return f": {_behind(view, job, wait)}"
@@ -64,6 +65,25 @@ def wait_clause(
             return f": {count_of(position - 1, 'job')} ahead of it in the queue"
         case _:
             return ": the scheduler has not considered it yet"
+
+
+def _hold(job: Job, audience: Audience) -> str:
+    release = "Release" if audience is Audience.PAGE else audience.look(f"corral release {job.id}")
+    if job.held_because is not None:
+        return f"it is held because {job.held_because}; {release} by an administrator lets it start"
+    return f"it is on hold; {release} lets it start"
+
+
+def kept_off(view: View, job: Job, wait: Wait, now: float, audience: Audience) -> str:
+    """A sentence on the devices that a job for want of room keeps off, until when, and how to end that; "" if none."""
+    avoided = job.spec.request.avoided
+    if not avoided or job.spec.request.device_uuids or wait.reason is not WaitReason.RESOURCES:
+        return ""
+    names = view.device_names()
+    gpus = " and ".join(names.get(uuid, f"GPU {uuid}") for uuid, _ in avoided)
+    left = format_duration(max(at for _, at in avoided) + AVOIDED_S - now)
+    release = "Release" if audience is Audience.PAGE else audience.look(f"corral release {job.id}")
+    return f"It keeps off {gpus} for {left} more, which fell sick under it; {release} ends that."
 
 
 def when_it_starts(view: View, expected: ExpectedStart, now: float) -> str:
@@ -166,4 +186,6 @@ def _limit_to_pass(wait: Wait, plan: Plan | None, now: float) -> str:
 
 
 def _shortage(view: View, job: Job, misfit: Misfit, now: float) -> str:
-    return shortage(view, job.spec.request, misfit, now, Pools(view).placement_request(job, now).closed_pools)
+    closed_pools = Pools(view).placement_request(job, now).closed_pools
+    barred = barred_to(view, job.spec.user, job.spec.container)
+    return shortage(view, request_of(view, job), misfit, now, closed_pools, barred=barred)

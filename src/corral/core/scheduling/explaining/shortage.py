@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from corral.core.model.devices.device import Device, DeviceCondition, DeviceState, NodeStatus
 from corral.core.model.jobs.job import JobKind, Request
@@ -10,16 +12,19 @@ from corral.core.model.placing.fit import (
     NODE_CAUSES,
     Cause,
     Misfit,
+    accepts,
     could_use,
     grant_memory_mib,
+    serves_others,
     share_milli_of,
-    strangers_accepted,
 )
 from corral.core.model.placing.placement_rules import allows, untolerated
-from corral.core.model.placing.state import Slot, members_on, node_state
+from corral.core.model.placing.state import Slot, members_on, node_state, slot_of
+from corral.core.model.runs.packing import user_of_key
 from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
 from corral.core.model.view import View
 from corral.core.scheduling.explaining.phrases import count_of_cpus, job_called, jobs_called, need_of, nodes_called
+from corral.core.scheduling.explaining.power_lack import hindrance
 from corral.core.scheduling.placing.start_recheck import useful_devices
 from corral.core.scheduling.state.neighbours import Neighbours, neighbours_in
 
@@ -27,13 +32,24 @@ _MOST_NAMED = 3
 _CAUSES_OF_RULES = frozenset({*NEIGHBOUR_CAUSES, Cause.TAINT, Cause.NODE_AFFINITY, Cause.MEMBERS, Cause.NODE_NAME})
 
 
-def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_pools: Sequence[str] = ()) -> str:
+def shortage(
+    view: View,
+    request: Request,
+    misfit: Misfit,
+    now: float,
+    closed_pools: Sequence[str] = (),
+    *,
+    barred: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """A sentence on what is needed, what the best node has free, and which job gives back how much by when.
 
-    Devices of `closed_pools` do not count as free.
+    Devices of `closed_pools` do not count as free. `barred` are the nodes that are barred to the job's user, with the
+    reasons.
     """
     need = f"it needs {need_of(request)}"
     node = view.nodes.get(misfit.node or "")
+    if node is None and view.nodes and barred and (excluded := _excluded_nodes(view, request, barred)) is not None:
+        return f"{need}; {excluded}"
     if node is None:
         return f"{need}; no node is in the cluster now" if not view.nodes else f"{need}; no node has that free"
     # Members of a gang that fit are placed first: the misfit is of the first one that does not.
@@ -48,7 +64,7 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
     if misfit.cause is Cause.DISK:
         has = f"{format_memory(max(0, misfit.available))} of {format_memory(node.disk_mib)} of disk free"
         return f"{need}; {here} has {has}"
-    excluded = _excluded_nodes(view, request)
+    excluded = _excluded_nodes(view, request, barred)
     if misfit.cause is Cause.ANTI_AFFINITY and request.rules is None and request.avoid_jobs:
         return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which must not share a node with it"
     if excluded is not None and misfit.cause in _CAUSES_OF_RULES:
@@ -57,7 +73,17 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
         return f"{need}; nothing starts on {_nodes_that_take_nothing(view)}"
     there = [_inventory(view, node.name, request, now, _set_apart(view, closed_pools)), _frees(view, request, now)]
     beside = f"nothing starts on {closed}" if (closed := _nodes_that_take_nothing(view)) else None
+    beside = "; ".join(part for part in (_over_power_budget(view, misfit), beside) if part)
     return f"{need}; {here} has {'; '.join(part for part in (*there, beside, excluded) if part)}"
+
+
+def _over_power_budget(view: View, misfit: Misfit) -> str | None:
+    """A clause on the devices that the site's power budget keeps free; None if there are none."""
+    count = dict(misfit.devices).get(Cause.POWER_BUDGET)
+    if count is None:
+        return None
+    budget = f"what is left of the site's power budget of {view.limits.power_budget_w} W"
+    return f"the power limit of {count_of(count, 'GPU')} there is above {budget}, or unknown"
 
 
 def _nodes_that_take_nothing(view: View) -> str:
@@ -82,12 +108,16 @@ def _inventory(view: View, name: str, request: Request, now: float, apart: Mappi
     for device, slot in zip(view.nodes[name].devices, state.slots, strict=True):
         if request.device_uuids and device.uuid not in request.device_uuids:
             continue
-        if not could_use(request, slot):
-            other["of another kind"] += 1
+        if request.avoids(device):
+            other["kept off, because it fell sick while the job ran there"] += 1
+        elif not could_use(request, slot):
+            other[_other_kind(device, request)] += 1
         elif device.uuid in apart:
             other[f"in pool {apart[device.uuid]}, which is not for this job"] += 1
-        elif slot.blocked is not None and not strangers_accepted(request, slot):
+        elif slot.blocked is not None and not accepts(request, slot):
             other[_blocked(view, device, slot.blocked, now) + _too_little(slot, request)] += 1
+        elif (taken := _taken_in_part(view, device, slot, request)) is not None:
+            other[taken] += 1
         elif slot.free_milli < share_milli_of(request, slot):
             holders.update(dict.fromkeys(_holder_ids(view, device.uuid), 1))
             parts.append(device.uuid)
@@ -102,15 +132,46 @@ def _inventory(view: View, name: str, request: Request, now: float, apart: Mappi
     return ", ".join(words)
 
 
+def _taken_in_part(view: View, device: Device, slot: Slot, request: Request) -> str | None:
+    """A clause on the pods outside Corral whose parts of a device leave too little of it; None if they leave enough."""
+    condition = view.conditions.get(device.uuid)
+    if condition is None or not condition.parts:
+        return None
+    wanted_mib = grant_memory_mib(request, slot) or 0
+    if slot.open_milli >= share_milli_of(request, slot) and wanted_mib <= (slot.memory_mib or 0) - slot.taken_mib:
+        return None
+    parts = sorted(condition.parts, key=lambda part: (-part.share_milli, str(part.pod)))
+    named = ", ".join(f"{part.pod} ({format_share(part.share_milli)})" for part in parts[:_MOST_NAMED])
+    more = len(parts) - _MOST_NAMED
+    return f"in use in part by {named}{f' and {more} more' if more > 0 else ''}, not started by Corral"
+
+
+def _other_kind(device: Device, request: Request) -> str:
+    """A clause on a device that could never serve the request."""
+    alike = could_use(replace(request, power_limit_w=None), slot_of(device, None, 0, 0))
+    fixed = hindrance(device, request.power_limit_w) if alike and request.power_limit_w is not None else None
+    return fixed or "of another kind"
+
+
 def _hindrance(slot: Slot, request: Request) -> str | None:
     """The reason why the request cannot use a device whose share is free; None if nothing prevents it."""
-    if slot.tenant is not None and not request.whole and slot.tenant != request.tenant:
-        return f"serving {slot.tenant} through MPS (one user at a time)"
+    if serves_others(request, slot):
+        return _serving(slot, request)
     wanted_mib = grant_memory_mib(request, slot) or 0
     if wanted_mib and (slot.free_mib is None or slot.free_mib < wanted_mib):
         left = "an unknown part" if slot.free_mib is None else format_memory(max(0, slot.free_mib))
         return f"with {left} of memory not granted to others"
     return None
+
+
+def _serving(slot: Slot, request: Request) -> str:
+    """Whom a device serves that has room, but not for this request."""
+    if request.pack is not None and slot.tenant is None:
+        return "shared by jobs that are not packed"
+    user = None if slot.tenant is None else user_of_key(slot.tenant)
+    if user is not None:
+        return f"kept by packed jobs of {user} for others like them"
+    return f"serving {slot.tenant} through MPS (one user at a time)"
 
 
 def _holder_ids(view: View, uuid: str) -> list[str]:
@@ -179,14 +240,16 @@ def _frees(view: View, request: Request, now: float) -> str | None:
 _MOST_CLAUSES = 4
 
 
-def _excluded_nodes(view: View, request: Request) -> str | None:
+def _excluded_nodes(view: View, request: Request, barred: Mapping[str, str]) -> str | None:
     """A clause for each reason that rules nodes out, starting with the most frequent one; None if no rule excludes any.
 
     "3 nodes have a taint that it does not tolerate: dedicated=infra:NoSchedule; its node affinity rules out 1 node".
     """
     neighbours = neighbours_in(view)
     reasons = Counter(
-        reason for name in sorted(view.nodes) if (reason := _reason(view, request, name, neighbours)) is not None
+        reason
+        for name in sorted(view.nodes)
+        if (reason := _reason(view, request, name, neighbours, barred)) is not None
     )
     if not reasons:
         return None
@@ -198,11 +261,13 @@ def _excluded_nodes(view: View, request: Request) -> str | None:
     return "; ".join(clauses[:_MOST_CLAUSES]) + (f"; and {more} more reasons" if more > 0 else "")
 
 
-def _reason(view: View, request: Request, name: str, neighbours: Neighbours) -> str | None:
+def _reason(view: View, request: Request, name: str, neighbours: Neighbours, barred: Mapping[str, str]) -> str | None:
     node = view.nodes[name]
     rules = request.rules
     if request.named_nodes and name not in request.named_nodes:
         return None
+    if name in barred:
+        return f"{{nodes}} cannot run {barred[name]}"
     if name in request.excluded_nodes:
         return f"it excludes {nodes_called(_excluded_here(view, request))}"
     if rules is not None and not allows(rules, node.labels, name):

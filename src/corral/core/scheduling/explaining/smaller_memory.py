@@ -7,6 +7,7 @@ from math import inf
 from corral.core.model.fact import JobSubmitted, ServerPart
 from corral.core.model.jobs.job import Job, JobSpec, Request
 from corral.core.model.placing.allocation import Placement
+from corral.core.model.runs.prediction import MEMORY_HEADROOM
 from corral.core.model.units import SHARE_QUANTUM_MILLI
 from corral.core.model.view import View
 from corral.core.scheduling.forecast import MakePlanner
@@ -14,9 +15,6 @@ from corral.core.scheduling.placing.node_by_node import choose
 from corral.core.scheduling.queueing.admission import ineligible
 from corral.core.scheduling.queueing.pools import closed_pools_of
 from corral.core.scheduling.state.draft import PlacementRequest, draft_of
-
-HEADROOM = 1.2
-"""The suggested memory is this much more than the most that was used."""
 
 _MIB_PER_GIB = 1024
 
@@ -26,7 +24,7 @@ def with_memory(request: Request, most_mib: float) -> Request:
 
     That is a part of one device, or for several devices, whole smaller ones.
     """
-    mib = max(1, math.ceil(most_mib * HEADROOM / _MIB_PER_GIB)) * _MIB_PER_GIB
+    mib = max(1, math.ceil(most_mib * MEMORY_HEADROOM / _MIB_PER_GIB)) * _MIB_PER_GIB
     if request.devices > 1:
         return replace(request, min_memory_mib=mib, models=())
     part = replace(request, memory_mib=mib, share_milli=SHARE_QUANTUM_MILLI, share_of_memory=True)

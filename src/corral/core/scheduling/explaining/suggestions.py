@@ -13,8 +13,10 @@ from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.model.view import View
 from corral.core.scheduling.explaining.phrases import flags_of
 from corral.core.scheduling.placing.node_by_node import fits
+from corral.core.scheduling.queueing.barred_nodes import barred_to, kept_off
 from corral.core.scheduling.queueing.pools import closed_pools_of
 from corral.core.scheduling.state.draft import Draft, PlacementRequest, draft_of
+from corral.core.scheduling.state.packed_request import request_of
 from corral.core.scheduling.state.set_aside import BlockedJob
 from corral.core.scheduling.state.timeline import Timeline
 
@@ -28,8 +30,9 @@ def nearest_that_starts(
     jobs ahead of `job`, or of a new job, are not available.
     """
     draft, closed_pools = _after(view, plan, job), closed_pools_of(view, wished.user, wished.project)
+    barred = barred_to(view, wished.user, wished.container)
     for smaller in smaller_requests(wished.request):
-        if fits(draft, PlacementRequest(smaller, speeds=wished.speeds, closed_pools=closed_pools)):
+        if fits(draft, PlacementRequest(kept_off(smaller, barred), speeds=wished.speeds, closed_pools=closed_pools)):
             return smaller
     return None
 
@@ -66,7 +69,7 @@ def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
             continue
         if ahead.id not in promised:
             nodes = None if misfit.node is None or ahead.spec.request.gang_size > 1 else (misfit.node,)
-            draft.aside.add(BlockedJob(ahead.id, ahead.spec.request, misfit.cause in HOST_CAUSES, nodes))
+            draft.aside.add(BlockedJob(ahead.id, request_of(view, ahead), misfit.cause in HOST_CAUSES, nodes))
     return draft
 
 

@@ -7,6 +7,7 @@ from corral.core.model.audience import Audience
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.certainty import Certainty
+from corral.core.model.placing.eviction import EvictionRule
 from corral.core.model.placing.plan import Plan, Wait, WaitReason, group_of
 from corral.core.model.runs.exit_code import exit_code_in_words
 from corral.core.model.units import format_duration
@@ -14,13 +15,14 @@ from corral.core.model.view import View
 from corral.core.scheduling.explaining.eviction_notices import eviction_sentence, room_is_made, stopped_for
 from corral.core.scheduling.explaining.impossible import impossible
 from corral.core.scheduling.explaining.phrases import title_of
-from corral.core.scheduling.explaining.reasons import wait_clause, wait_of_ineligible, when_it_starts
+from corral.core.scheduling.explaining.reasons import kept_off, wait_clause, wait_of_ineligible, when_it_starts
 from corral.core.scheduling.explaining.remedies import remedy
 from corral.core.scheduling.explaining.suggestions import flags_that_start
 from corral.core.scheduling.forecast import ExpectedStart
 from corral.core.scheduling.outlook import Outlook
 from corral.core.scheduling.promising.backfill import certainty
 from corral.core.scheduling.queueing.admission import ineligible
+from corral.core.scheduling.state.packed_request import request_of
 
 _FOR_WANT_OF_ROOM = frozenset({WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION})
 
@@ -87,6 +89,7 @@ def explain(
         f"{title_of(job)} waits{because}.",
         "" if wait.reason in (WaitReason.DEPENDENCY, WaitReason.BACKOFF) else when_it_starts(view, expected, now),
         remedy(view, job, wait, expected, now, audience=audience, admin=admin),
+        kept_off(view, job, wait, now, audience),
         "" if never is None else f"It cannot start on the nodes that are here: {never}.",
         "" if suggestion is None else _would_start(suggestion, audience),
         "" if job.evicted is None else eviction_sentence(job, job.evicted, now),
@@ -118,7 +121,7 @@ def _never_here(view: View, job: Job, wait: Wait, expected: ExpectedStart, audie
     """
     if expected.start_at is not None or wait.reason not in _FOR_WANT_OF_ROOM:
         return None
-    return impossible(view, job.spec.request, job.spec.speeds, audience=audience)
+    return impossible(view, request_of(view, job), job.spec.speeds, audience=audience)
 
 
 def wait_reason(job: Job, wait: Wait | None, now: float) -> WaitReason:
@@ -127,6 +130,8 @@ def wait_reason(job: Job, wait: Wait | None, now: float) -> WaitReason:
     if barrier is not None:
         return barrier.reason
     if job.evicted is not None:
+        if job.evicted.rule is EvictionRule.FAULT:
+            return WaitReason.GPU_FAULT
         return WaitReason.RECLAIMED if job.evicted.rule.reclaims else WaitReason.PREEMPTED
     return WaitReason.NOT_REACHED if wait is None else wait.reason
 

@@ -23,6 +23,7 @@ def emptied(view: View) -> Draft:
         holders={},
         residents={},
         cordons={},
+        health={},
         node_cordons={},
         conditions={},
         silences={},

@@ -110,6 +110,7 @@ def _member(
                 lent_devices = lent_devices_taken(draft, wanted, name, slots)
                 liked = draft.preference(wanted.request, name)
                 fullest = () if prefer is Prefer.FIRST else _fullness(draft, wanted, name, answer, slots)
+                fullest = (*_beside_its_like(draft, wanted, name, slots), *fullest)
                 rank = (-speed, lent_devices, -liked, bool(answer.parts_milli), fullest)
                 if best is None or rank < best[0]:
                     best = (rank, name, slots)
@@ -177,6 +178,8 @@ def _take(
         if order is not None:
             chosen = list(order(name, chosen))
         chosen.sort(key=lambda i: i in lent_slots)
+        if request.pack is not None:
+            chosen.sort(key=lambda i: left[i].free_milli)
         slots = tuple(chosen[: request.devices])
     return member_on(draft, request, name, tuple(sorted(slots)))
 
@@ -200,6 +203,14 @@ def member_on(
     return Member(name, grants, request.cpu_milli, request.host_memory_mib, request.disk_mib)
 
 
+def _beside_its_like(draft: Draft, wanted: PlacementRequest, name: str, slots: Sequence[int]) -> tuple[int, ...]:
+    """A sort key for the nodes on which a packable job fits: first those with the fullest device."""
+    if wanted.request.pack is None:
+        return ()
+    left = draft.free(name).slots
+    return (min(left[slot].free_milli for slot in slots),)
+
+
 def _fullness(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit, slots: Sequence[int]) -> tuple[int, ...]:
     """A sort key for the nodes on which the request fits, the fullest first.
 
@@ -217,7 +228,7 @@ def _fullness(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit, sl
 def _filled(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit, wholes: _WholeDevices | None) -> Fit:
     """The answer with the best whole devices, if more are free than the request takes."""
     request, state = wanted.request, draft.state(name, wanted)
-    able = slots_with_room(request, state, draft.capacity.named(name, request.device_uuids))
+    able = slots_with_room(request, state, draft.capacity.usable(name, request))
     free = [slot for slot in able if state.slots[slot].free_milli >= MILLI_PER_DEVICE]
     count = answer.parts_milli.count(MILLI_PER_DEVICE)
     if wanted.speeds or not 0 < count < len(free):

@@ -7,6 +7,7 @@ their scores. If something is promised to or set aside for other jobs, the draft
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from types import MappingProxyType
 
 from corral.core.model.devices.device import DeviceCondition, availability_score
@@ -216,6 +217,17 @@ class Packer:
         elif request.gang_size == 1 and request.split_milli is None:
             return self._verified(draft, wanted)
         return choose(draft, wanted, Prefer.FULLEST, order=order, wholes=wholes)
+
+    def scores(self, draft: Draft, wanted: PlacementRequest) -> Mapping[str, float] | None:
+        """The score of every node on which the request fits in free capacity; more is better.
+
+        None for a request that the columns cannot place.
+        """
+        if wanted.speeds or not columnar(wanted.request):
+            return None
+        self._follow_draft(draft)
+        scores = self._placer.scores(wanted.request).tolist()
+        return {name: score for name, score in zip(self._scoring.names, scores, strict=True) if score > -inf}
 
     def _whole_devices(
         self, draft: Draft, wanted: PlacementRequest, name: str, free: Sequence[int], count: int

@@ -38,8 +38,9 @@ class Places:
 
     def request(self, job: Job, until: float) -> PlacementRequest:
         """The job's request for a place, limited to devices on which it stays within its quotas."""
-        wanted, request = self.pools.placement_request(job, until), self.admission.request_within(job)
-        return wanted if request is job.spec.request else replace(wanted, request=request)
+        wanted = self.pools.placement_request(job, until)
+        request = self.admission.request_within(job, wanted.request)
+        return wanted if request is wanted.request else replace(wanted, request=request)
 
     def find(self, wanted: PlacementRequest, policy: Policy) -> Placement | Misfit:
         """A place in what is open to the job. Makes no search if too little is known to be free."""

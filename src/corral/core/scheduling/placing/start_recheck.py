@@ -8,6 +8,7 @@ from corral.core.model.placing.plan import Start
 from corral.core.model.placing.state import NodeState, node_state
 from corral.core.model.view import View
 from corral.core.scheduling.state.neighbours import anything_repels, member_resident, neighbours_in
+from corral.core.scheduling.state.packed_request import request_of
 from corral.core.scheduling.state.timeline import changed
 
 
@@ -18,13 +19,13 @@ def useful_devices(view: View, request: Request) -> frozenset[str]:
         for name, node in view.nodes.items()
         if request.allows_node(name)
         for device, slot in zip(node.devices, node_state(view, name).slots, strict=True)
-        if could_use(request, slot, named=not request.device_uuids or device.uuid in request.device_uuids)
+        if could_use(request, slot, usable=request.may_use(device))
     )
 
 
 def verify(view: View, start: Start) -> Misfit | None:
     """The reason why a planned start no longer fits in the view, by the test that planned it; None if it still fits."""
-    request = view.jobs[start.job_id].spec.request
+    request = request_of(view, view.jobs[start.job_id])
     chosen = frozenset(start.placement.uuids)
     states: dict[str, NodeState] = {}
     neighbours = neighbours_in(view) if request.by_neighbours else None
@@ -33,9 +34,12 @@ def verify(view: View, start: Start) -> Misfit | None:
         if member.node not in view.nodes:
             return Misfit(Cause.NO_NODE, 1, 0, node=member.node)
         state = states.get(member.node) or node_state(view, member.node, only=chosen)
-        uuids = [device.uuid for device in view.nodes[member.node].devices if device.uuid in chosen]
+        devices = [device for device in view.nodes[member.node].devices if device.uuid in chosen]
+        uuids = [device.uuid for device in devices]
         if any(grant.uuid not in uuids for grant in member.grants):
             return Misfit(Cause.NO_NODE, len(member.grants), 0, node=member.node)
+        if any(request.avoids(device) for device in devices):
+            return Misfit(Cause.AVOIDED, len(member.grants), 0, node=member.node)
         slots = tuple(uuids.index(grant.uuid) for grant in member.grants)
         misfit = still_fits(request, state, slots, member.grants)
         misfit = misfit or name_misfit(request, member.node, state.labels)

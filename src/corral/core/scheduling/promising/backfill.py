@@ -151,8 +151,7 @@ def _tester(draft: Draft, wanted: PlacementRequest, name: str) -> Callable[[Node
 
 def _able(draft: Draft, wanted: PlacementRequest, name: str, state: NodeState) -> Fit | None:
     """The slots that can serve one member on a node, if `state` is open to it; None if there are too few."""
-    named = draft.capacity.named(name, wanted.request.device_uuids)
-    answer = draft.memo(wanted.request, state, named)
+    answer = draft.memo(wanted.request, state, draft.capacity.usable(name, wanted.request))
     if isinstance(answer, Misfit):
         return None
     able = tuple(index for index in answer.slots if speed_on(wanted.speeds, state.slots[index].model) > 0)

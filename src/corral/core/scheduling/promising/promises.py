@@ -47,6 +47,9 @@ class Promises:
         now = self.timeline.now
         for job_id, promised in sorted(promises.items()):
             job = self.jobs.get(job_id)
+            if job is not None and job.phase is Phase.STOPPING and self._nodes_exist(promised.placement):
+                # It moves to this place as soon as it has stopped, and counts in its quotas where it still is.
+                self._keep(promised, run_s(job))
             if job is None or job.phase is not Phase.PENDING:
                 continue
             if ineligible(job, now) is None and self._nodes_exist(promised.placement):
@@ -105,10 +108,12 @@ class Promises:
 
     def after_evictions(self, turn: Turn, placement: Placement) -> None:
         """Promise the job the place that evictions free, and count it in its quotas, to keep other jobs out."""
-        promised = Promise(turn.job.id, placement, self.timeline.now)
-        self._make(promised, turn.run_s)
-        self.evicted_for.append(promised)
+        self._keep(Promise(turn.job.id, placement, self.timeline.now), turn.run_s)
         self.admission.started(turn.job, placement)
+
+    def after_move(self, job: Job, placement: Placement, run_s: float) -> None:
+        """Promise a job that is stopped to move the place to which it moves. It counts in its quotas already."""
+        self._keep(Promise(job.id, placement, self.timeline.now), run_s)
 
     def protect(self, turn: Turn, wanted: PlacementRequest, misfit: Misfit, earlier: Promise | None) -> Promise | None:
         """Keep the jobs behind this one from delaying it, by the backfill of its queue. Return its promise, if any.
@@ -123,6 +128,11 @@ class Promises:
         elif backfill is Backfill.NONE:
             self.draft.aside.add(_blocked(turn, wanted, misfit))
         return None
+
+    def _keep(self, promised: Promise, duration_s: float) -> None:
+        """Make a promise that later cycles keep."""
+        self._make(promised, duration_s)
+        self.evicted_for.append(promised)
 
     def _make(self, promised: Promise, duration_s: float) -> None:
         self.hold(promised, duration_s)
@@ -173,4 +183,4 @@ class Promises:
 
 def _blocked(turn: Turn, wanted: PlacementRequest, misfit: Misfit) -> BlockedJob:
     host = misfit.cause in HOST_CAUSES
-    return BlockedJob(turn.job.id, turn.job.spec.request, host, closed_pools=wanted.closed_pools)
+    return BlockedJob(turn.job.id, wanted.request, host, closed_pools=wanted.closed_pools)

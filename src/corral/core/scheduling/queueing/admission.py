@@ -25,6 +25,7 @@ from corral.core.model.queues.quota import (
 from corral.core.model.runs.run_history import HOUR_S
 from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
 from corral.core.scheduling.queueing.demand import Demands
+from corral.core.scheduling.queueing.power_budget import OverBudget, PowerBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class KeptQuotas(dict[Scope, tuple[str, float, bool]]):
         if barrier.scope is not None and barrier.scope not in self:
             missing, at = barrier.excess, now
             for end, used in sorted(ends):
-                if missing.devices <= 0 and missing.milli <= 0 and missing.running <= 0 and missing.memory_mib <= 0:
+                if max(missing) <= 0:
                     break
                 missing, at = missing.plus(used, -1), end
             self[barrier.scope] = (job.id, at, False) if at < inf else (job.id, now, may_be_passed)
@@ -92,7 +93,8 @@ class KeptQuotas(dict[Scope, tuple[str, float, bool]]):
         for scope in scopes:
             ahead, at, passed = self.get(scope, ("", inf, False))
             if until > at and not (passed and passes):
-                return Barrier(WaitReason.PRIORITY, f"the quota of {scope.kind} {scope.name}", behind=ahead)
+                kept = "the site's power budget" if scope == SITE else f"the quota of {scope.kind} {scope.name}"
+                return Barrier(WaitReason.PRIORITY, kept, behind=ahead)
         return None
 
 
@@ -103,31 +105,43 @@ UsedSeconds = Callable[[Scope, float], float]
 class Admission:
     """Checks limits and quotas against the current use, including the jobs started in this cycle.
 
-    `demands` gives the use of a job. `kept` are the quotas that are set aside in this cycle.
+    `demands` gives the use of a job. `kept` are the quotas that are set aside in this cycle. `power` is the site's
+    power budget, None if it has none.
     """
 
     def __init__(
-        self, use: QuotaUse, demands: Demands, limits: Limits, projects: Mapping[str, Project], used_s: UsedSeconds
+        self,
+        use: QuotaUse,
+        demands: Demands,
+        limits: Limits,
+        projects: Mapping[str, Project],
+        used_s: UsedSeconds,
+        *,
+        power: PowerBudget | None = None,
     ) -> None:
         self._use = use
         self.demands = demands
         self.limits = limits
         self._projects = projects
         self._used_s = used_s
+        self.power = power
         self._since = QuotaUse(use.queues)
         self.kept = KeptQuotas()
 
     def without(self, allocations: Iterable[tuple[Job, Placement]]) -> "Admission":
         """A copy in which these jobs do not count: it shows what would then be allowed."""
-        copy = Admission(self._use, self.demands, self.limits, self._projects, self._used_s)
+        power = None if self.power is None else self.power.copy()
+        copy = Admission(self._use, self.demands, self.limits, self._projects, self._used_s, power=power)
         copy._since.used.update(self._since.used)
         for job, placement in allocations:
-            copy._since.count(job, self.demands.of(job, placement), -1)
+            copy.started(job, placement, -1)
         return copy
 
     def started(self, job: Job, placement: Placement, sign: int = 1) -> None:
         """Count a job that starts in this cycle. With `sign` -1, undo the count."""
         self._since.count(job, self.demands.of(job, placement), sign)
+        if self.power is not None:
+            self.power.count(job, placement, sign)
 
     def used(self, scope: Scope) -> Used:
         """The use that counts against the scope, including the starts of this cycle."""
@@ -151,15 +165,25 @@ class Admission:
         most = self.limits.max_running_jobs
         if most is not None and job.spec.kind is JobKind.RUN and (running := self.used(SITE).running) >= most:
             return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run", counted=SITE)
-        return self._exceeded(job, self.demands.least(job))
+        quota = self._exceeded(job, self.demands.least(job))
+        return (
+            quota
+            if quota is not None or self.power is None
+            else _out_of_power(self.power.barrier(self.demands.request(job)))
+        )
 
     def exceeded(self, job: Job, placement: Placement) -> Barrier | None:
-        """The quota that the job would exceed with this placement; None if it may start there."""
-        return self._exceeded(job, self.demands.of(job, placement))
+        """The limit that the job would exceed with this placement; None if it may start there."""
+        return self._exceeded(job, self.demands.of(job, placement)) or self._power_exceeded(job, placement)
 
     def exceeded_only_there(self, job: Job, placement: Placement) -> Barrier | None:
         """Like `exceeded`, for a job that passed `barrier`, which has already checked the minimum use of the job."""
-        return None if self.demands.of(job, placement) == self.demands.least(job) else self.exceeded(job, placement)
+        if self.demands.of(job, placement) == self.demands.least(job):
+            return self._power_exceeded(job, placement)
+        return self.exceeded(job, placement)
+
+    def _power_exceeded(self, job: Job, placement: Placement) -> Barrier | None:
+        return None if self.power is None else _out_of_power(self.power.exceeded(job, placement))
 
     def _exceeded(self, job: Job, more: Used) -> Barrier | None:
         for scope, quota, lent_milli in self._quotas(job):
@@ -186,11 +210,16 @@ class Admission:
         for scope, quota, lent_milli in self._quotas(job):
             if more.devices and self._hours_used(scope, quota) is not None:
                 return None
-            running, devices, milli, mib = excess(self.used(scope).plus(more), quota, lent_milli)
+            running, devices, milli, mib, _ = excess(self.used(scope).plus(more), quota, lent_milli)
             # A limit on an amount that the job does not use does not block it, even if it is exceeded.
             missing = Used(running, devices * bool(more.devices), milli * bool(more.milli), mib * bool(more.memory_mib))
             if missing != NOTHING:
                 found[scope] = missing
+        over_budget = None if self.power is None else self.power.barrier(self.demands.request(job))
+        if over_budget is not None:
+            if over_budget.excess_mw is None:
+                return None
+            found[SITE] = found.get(SITE, NOTHING)._replace(power_mw=over_budget.excess_mw)
         return found
 
     def scopes_of(self, job: Job) -> tuple[Scope, ...]:
@@ -201,14 +230,18 @@ class Admission:
         """Whether any limit or quota applies to the job, even if it is not exceeded now."""
         if job.array_limit is not None or self.limits.max_running_jobs is not None:
             return True
+        if self.power is not None and job.spec.request.devices:
+            return True
         return any(quota != UNLIMITED for _, quota, _ in self._quotas(job))
 
-    def request_within(self, job: Job) -> Request:
-        """The job's request, restricted to devices on which it stays within every quota.
+    def request_within(self, job: Job, request: Request) -> Request:
+        """The request of the job, restricted to devices on which it stays within every quota and the power budget.
 
         A fixed amount of memory counts as a smaller part of a larger device.
         """
-        request = job.spec.request
+        within_mw = None if self.power is None else self.power.within(request)
+        if within_mw is not None:
+            return replace(request, power_within_mw=within_mw)
         if request.memory_mib is None or (request.split_milli or 0) > MILLI_PER_DEVICE:
             return request
         rooms = [
@@ -284,6 +317,22 @@ class Admission:
             return None
         used_h = self._used_s(scope, quota.period_s) / HOUR_S
         return used_h if used_h >= quota.gpu_hours else None
+
+
+def released(admission: Admission, job: Job, placement: Placement) -> Used:
+    """The limited amounts that the end of a running job releases."""
+    used, power = admission.demands.of(job, placement), admission.power
+    return used if power is None else used._replace(power_mw=power.released_mw(job, placement))
+
+
+def _out_of_power(over: OverBudget | None) -> Barrier | None:
+    """The barrier of a job that does not fit into the power budget. If jobs can release enough, all wait for it."""
+    if over is None:
+        return None
+    if over.excess_mw is None:
+        return Barrier(WaitReason.POWER_BUDGET, over.detail)
+    excess = Used(power_mw=over.excess_mw)
+    return Barrier(WaitReason.POWER_BUDGET, over.detail, scope=SITE, counted=SITE, excess=excess)
 
 
 def _over(who: str, used: str, more: str, most: str) -> str:

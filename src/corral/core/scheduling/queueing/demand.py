@@ -11,7 +11,9 @@ from corral.core.model.placing.state import Slot, slot_of
 from corral.core.model.queues.quota import Used, counted_milli
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.scheduling.queueing.order import asked_gpus
+from corral.core.scheduling.queueing.power_budget import powered_device
 from corral.core.scheduling.state.capacity import Capacity
+from corral.core.scheduling.state.packed_request import request_of
 
 REQUESTS_REMEMBERED = 4096
 
@@ -27,6 +29,13 @@ def least_use(request: Request, devices: Iterable[Device]) -> Used:
     milli = min((_least_milli(request, slot) for slot in able), default=request.total_milli // members)
     memory_mib = min((_least_mib(request, slot) for slot in able), default=request.devices * (request.memory_mib or 0))
     return Used(0, members * _least_devices(request), members * milli, members * memory_mib)
+
+
+def power_limits(request: Request, devices: Iterable[Device]) -> tuple[int | None, ...]:
+    """The different power limits in mW of the devices that could serve the request; None is an unknown limit."""
+    named = request.device_uuids
+    slots = (slot_of(one, None, 0, 0) for one in devices if not named or one.uuid in named)
+    return tuple(dict.fromkeys(slot.power_mw for slot in slots if could_use(request, slot)))
 
 
 def _least_devices(request: Request) -> int:
@@ -62,6 +71,7 @@ class Demands:
         self._capacity = capacity
         self._kinds: list[Device] | None = None
         self._least: dict[Request, Used] = {}
+        self._power: dict[Request, tuple[int | None, ...]] = {}
         self._last: tuple[JobSpec, Placement, Used] | None = None
 
     def follow(self, delta: Delta) -> None:
@@ -69,17 +79,39 @@ class Demands:
         if isinstance(delta, (NodeObserved, NodeRemoved)):
             self._kinds = None
             self._least.clear()
+            self._power.clear()
             self._last = None
 
     def least(self, job: Job) -> Used:
         """The minimum use of the job once it runs."""
-        request = job.spec.request
+        request = self.request(job)
         found = self._least.get(request)
         if found is None:
             if len(self._least) >= REQUESTS_REMEMBERED:
                 self._least.clear()
             found = self._least[request] = least_use(request, self._devices_for(request))._replace(running=1)
         return found if job.spec.kind is JobKind.RUN else found._replace(running=0)
+
+    def request(self, job: Job) -> Request:
+        """The request by which the job is placed."""
+        return request_of(self._capacity.view, job)
+
+    def power_limits_mw(self, request: Request) -> tuple[int | None, ...]:
+        """The different power limits of the devices that could serve the request, as `power_limits` finds them."""
+        found = self._power.get(request)
+        if found is None:
+            if len(self._power) >= REQUESTS_REMEMBERED:
+                self._power.clear()
+            found = self._power[request] = power_limits(request, self._devices_for(request))
+        return found
+
+    def powered_device(self, uuid: str) -> tuple[str, int | None]:
+        """The device whose power limit holds for a device or a slice, and that limit in mW; None if it is unknown."""
+        return powered_device(uuid, self._device)
+
+    def _device(self, uuid: str) -> Device | None:
+        place = self._capacity.slot(uuid)
+        return None if place is None else self._device_at(place)
 
     def device_mib(self) -> int:
         """The minimum memory that a whole device counts as, in MiB."""
@@ -104,14 +136,16 @@ class Demands:
         request = job.spec.request
         if not request.devices:
             return asked_gpus(job)
+        if job.spec.packable:
+            return float(request.devices)  # The part that it gets changes while it waits, and ranks stay.
         # A fast path for whole devices: a cycle may rank ten thousand jobs, and most ask for whole devices.
         if request.share_milli == MILLI_PER_DEVICE and request.split_milli is None and request.mig_profile is None:
             return request.gang_size * request.devices
         return self.least(job).milli / MILLI_PER_DEVICE
 
     def _whole_mib(self, uuid: str) -> int:
-        place = self._capacity.slot(uuid)
-        return 0 if place is None else self._device_at(place).memory_mib or 0
+        device = self._device(uuid)
+        return 0 if device is None else device.memory_mib or 0
 
     def _device_at(self, place: tuple[str, int]) -> Device:
         name, slot = place

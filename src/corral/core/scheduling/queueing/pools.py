@@ -5,7 +5,9 @@ from collections.abc import Collection, Iterable
 from corral.core.model.jobs.job import Job
 from corral.core.model.placing.allocation import Allocation, Placement
 from corral.core.model.view import View
+from corral.core.scheduling.queueing.barred_nodes import barred_to, kept_off
 from corral.core.scheduling.state.draft import PlacementRequest
+from corral.core.scheduling.state.packed_request import request_of
 
 
 class Pools:
@@ -17,6 +19,7 @@ class Pools:
     """
 
     def __init__(self, view: View, owners: Collection[Job] = ()) -> None:
+        self._view = view
         self._pools, self._set_apart = view.pools, view.set_apart
         self._names = sorted(self._pools)
         lending = [name for name in self._names if self._pools[name].lends]
@@ -24,15 +27,18 @@ class Pools:
         self.closing = frozenset(job.id for job in owners if any(self._owns(job, name) for name in lending))
 
     def placement_request(self, job: Job, until: float) -> PlacementRequest:
-        """The job's request with the pools that are closed to it, and those that lend to it."""
+        """The job's request with the nodes that are barred to it, the pools that are closed to it, and those that
+        lend to it.
+        """
+        request = request_of(self._view, job)
+        if self._view.barred or self._view.no_docker:
+            request = kept_off(request, barred_to(self._view, job.spec.user, job.spec.container))
         if not self._names:
-            return PlacementRequest(job.spec.request, until, job.spec.speeds)
+            return PlacementRequest(request, until, job.spec.speeds)
         foreign = [name for name in self._names if not self._owns(job, name)]
         closed_pools = tuple(name for name in foreign if name not in self._lends)
         lending_pools = tuple(name for name in foreign if name in self._lends)
-        return PlacementRequest(
-            job.spec.request, until, job.spec.speeds, closed_pools=closed_pools, lending_pools=lending_pools
-        )
+        return PlacementRequest(request, until, job.spec.speeds, closed_pools=closed_pools, lending_pools=lending_pools)
 
     def lends_of(self, job: Job) -> tuple[str, ...]:
         """The job's own pools that lend to others, and can reclaim devices for it."""

@@ -1,7 +1,7 @@
 """The free capacity of every node, kept current by deltas instead of being computed anew from each view."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from corral.core.model.devices.device import Device, Node, availability_score
@@ -11,6 +11,7 @@ from corral.core.model.fact import (
     ConditionObserved,
     Delta,
     DeviceCordoned,
+    DeviceHealthChanged,
     DeviceUncordoned,
     JobChanged,
     JobSubmitted,
@@ -21,7 +22,9 @@ from corral.core.model.fact import (
     NodeUncordoned,
     SilenceObserved,
     SiteArranged,
+    UsersBarred,
 )
+from corral.core.model.jobs.job import Request
 from corral.core.model.placing.allocation import Allocation, Member
 from corral.core.model.placing.placement_rules import Selector, meets
 from corral.core.model.placing.state import NodeState, Slot, slot_of
@@ -151,11 +154,13 @@ class Capacity:
         """The node of that name."""
         return self._hosts[name].node
 
-    def named(self, name: str, uuids: Collection[str]) -> tuple[int, ...] | None:
-        """The slots of the node whose devices are among `uuids`; None if `uuids` is empty."""
-        if not uuids:
+    def usable(self, name: str, request: Request) -> tuple[int, ...] | None:
+        """The slots of the node whose devices the request may use; None if it may use every device of the node."""
+        if not request.tells_devices_apart:
             return None
-        return tuple(i for i, device in enumerate(self._hosts[name].node.devices) if device.uuid in uuids)
+        devices = self._hosts[name].node.devices
+        found = tuple(i for i, device in enumerate(devices) if request.may_use(device))
+        return None if len(found) == len(devices) else found
 
     def slot(self, uuid: str) -> tuple[str, int] | None:
         """The node and slot of a device; None if it is not in the cluster now."""
@@ -206,10 +211,11 @@ class Capacity:
                 self._count(self._allocations.pop(allocation_id), -1)
             case ConditionObserved(condition=condition):
                 self._renew(condition.uuid)
-            case DeviceCordoned(uuid=uuid) | DeviceUncordoned(uuid=uuid):
+            case DeviceCordoned(uuid=uuid) | DeviceUncordoned(uuid=uuid) | DeviceHealthChanged(uuid=uuid):
                 self._renew(uuid)
             case (
                 SilenceObserved(node=name)
+                | UsersBarred(node=name)
                 | NodeCordoned(node=name)
                 | NodeDraining(node=name)
                 | NodeUncordoned(node=name)

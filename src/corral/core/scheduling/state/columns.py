@@ -245,19 +245,21 @@ class Columns:
 
 @lru_cache(maxsize=16_384)
 def _emptied(slot: Slot) -> Slot:
-    return slot._replace(free_milli=MILLI_PER_DEVICE, free_mib=None if slot.free_mib is None else _BOUNDLESS)
+    return slot._replace(free_milli=slot.open_milli, free_mib=None if slot.free_mib is None else _BOUNDLESS)
 
 
 def columnar(request: Request) -> bool:
     """Whether the columns can find out where the request fits.
 
-    They cannot if it names devices or nodes, must be split over several devices, or gets a share that depends on a
-    device's memory. They cannot either if it asks for disk, or has rules on what else runs on the node.
+    They cannot if it names or avoids devices, or names nodes, must be split over several devices, shares with its like
+    alone, or gets a share that depends on a device's memory. They cannot either if it asks for disk, or has rules on
+    what else runs on the node.
     """
     unsplit = (request.split_milli or 0) <= MILLI_PER_DEVICE
-    named = bool(request.device_uuids) or request.tells_nodes_apart
+    named = request.tells_devices_apart or request.tells_nodes_apart
     ruled = request.rules is not None and (request.rules.by_name or request.rules.by_neighbours)
-    return unsplit and not named and not request.share_of_memory and not request.disk_mib and not ruled
+    by_device = request.share_of_memory or request.pack is not None
+    return unsplit and not named and not by_device and not request.disk_mib and not ruled
 
 
 def member_of(request: Request) -> Request:

@@ -130,7 +130,7 @@ class Draft:
             misfit = self._neighbour_misfit(request, name)
             if misfit is not None:
                 return misfit
-        return self.memo(request, self.state(name, wanted), self.capacity.named(name, request.device_uuids))
+        return self.memo(request, self.state(name, wanted), self.capacity.usable(name, request))
 
     def repels(self, request: Request) -> bool:
         """Whether something that runs may keep the request off its node, even if the request has no rules itself."""

@@ -104,8 +104,8 @@ class SetAside:
         """The state without what the blocked job could use; the same object if the job could never run on the node."""
         if (blocked.nodes is not None and name not in blocked.nodes) or not blocked.request.allows_node(name):
             return state
-        named = self.capacity.named(name, blocked.request.device_uuids)
-        answer = self.memo(blocked.request, state, named)
+        usable = self.capacity.usable(name, blocked.request)
+        answer = self.memo(blocked.request, state, usable)
         if isinstance(answer, Misfit) and answer.never:
             return state
         closed = self.capacity.slots_in_pools(name, blocked.closed_pools)
@@ -113,7 +113,7 @@ class SetAside:
             _closed_to_others(blocked.request, slot)
             if blocked.request.devices
             and i not in closed
-            and could_use(blocked.request, slot, named=named is None or i in named)
+            and could_use(blocked.request, slot, usable=usable is None or i in usable)
             else slot
             for i, slot in enumerate(state.slots)
         )
@@ -125,7 +125,7 @@ def _host_of(state: NodeState) -> HostAmounts:
 
 
 def _closed_to_others(request: Request, slot: Slot) -> Slot:
-    if slot.blocked is not None and request.accept_in_use is None:
+    if slot.blocked not in (None, DeviceState.SUSPECT) and request.accept_in_use is None:
         return slot
     return reserved(slot)
 

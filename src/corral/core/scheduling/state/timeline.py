@@ -11,7 +11,6 @@ from math import inf, nextafter
 
 from corral.core.model.placing.allocation import Grant, Member
 from corral.core.model.placing.state import NodeState, Slot, with_amounts
-from corral.core.model.units import MILLI_PER_DEVICE
 
 SAME_MOMENT_S = 0.5
 """Times that differ by less than this count as equal: every job starts and ends a little later than planned."""
@@ -236,7 +235,7 @@ def _tenant(slot: Slot, grant: Grant, sign: int) -> str | None:
     """The user of a device that serves one user at a time, after the change; None if nothing is allocated any more."""
     if sign < 0 or grant.tenant is None:
         return grant.tenant or slot.tenant
-    return None if slot.free_milli + grant.share_milli == MILLI_PER_DEVICE else slot.tenant
+    return None if slot.free_milli + grant.share_milli == slot.open_milli else slot.tenant
 
 
 def lesser(one: NodeState, other: NodeState) -> NodeState:

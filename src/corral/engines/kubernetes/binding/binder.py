@@ -6,19 +6,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 
 from corral.core.model.errors import CorralError, Refused
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
-from corral.core.model.jobs.submission import Submission
 from corral.core.ports.pod_jobs import PodJobs
 from corral.engines.kubernetes.binding.bound_mark import BoundMarks
 from corral.engines.kubernetes.binding.gangs import Gangs, jobset_size, refuse_different
 from corral.engines.kubernetes.binding.notices import NOT_QUEUED, ROUND_S, UNSCHEDULABLE, Notices
 from corral.engines.kubernetes.binding.pod_ask import PodAsk
+from corral.engines.kubernetes.binding.pod_submission import Users, submission_of, user_of
 from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers
 from corral.engines.kubernetes.binding.removing import remove_unless_taken
 from corral.engines.kubernetes.binding.serving_lease import ServingLease
@@ -42,11 +41,6 @@ still read.
 
 ENDED_LOOKED_AT = 10_000
 """The number of ended jobs that are checked at start: the deletion of their pods may not have been requested yet."""
-
-MOST_NAME = 200
-
-Users = Mapping[str, str]
-"""The user of a pod, by "NAMESPACE/ACCOUNT" or by "NAMESPACE"."""
 
 
 class Binder:
@@ -261,24 +255,11 @@ class Binder:
                 raise Refused(refusal, field="volumes")
 
     def _submit(self, members: Sequence[PodAsk]) -> "Future[str]":
-        first = members[0]
-        limits = [one.time_limit_s for one in members if one.time_limit_s is not None]
-        called = first.name or (first.pod.name if first.gang is None else first.gang.name)
-        submission = Submission(
-            first.command,
-            name=f"{first.pod.namespace}/{called}"[:MOST_NAME],
-            request=replace(first.request, gang_size=len(members)),
-            priority=first.priority,
-            queue=first.queue or "default",
-            project=first.project or "default",
-            time_limit_s=max(limits) if len(limits) == len(members) else None,
-            retries=0,
-        )
-        return self._jobs.submit(submission, tuple(one.pod for one in members), self._user_of(first))
+        refs = tuple(one.pod for one in members)
+        return self._jobs.submit(submission_of(members), refs, self._user_of(members[0]))
 
     def _user_of(self, ask: PodAsk) -> str:
-        namespace = ask.pod.namespace
-        return self._users.get(f"{namespace}/{ask.account}") or self._users.get(namespace) or namespace
+        return user_of(ask, self._users)
 
     def _note(self, job_id: str, refs: tuple[PodRef, ...]) -> None:
         self._pods_of[job_id] = refs

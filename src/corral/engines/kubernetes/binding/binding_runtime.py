@@ -12,9 +12,11 @@ from corral.core.model.errors import BackendFailed, NodeLacks, NodeUnreachable, 
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, checked_launch_id, job_of, member_of
+from corral.core.model.runs.launch import launch_id as launch_of_member
 from corral.core.ports.node import Rendezvous
 from corral.core.ports.pod_jobs import PodJobs
 from corral.core.ports.runtime import Execution, InnerCommand
+from corral.engines.kubernetes.binding.announced_pods import AnnouncedPods
 from corral.engines.kubernetes.binding.bound_mark import BoundMarks, PodOf
 from corral.engines.kubernetes.binding.logs_of_others import LogsOfOthers
 from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers, read
@@ -71,6 +73,9 @@ class BindingRuntime:
         a pod cancels its job.
         """
         self.on_event = on_event
+        self.announced = AnnouncedPods()
+        self.on_bound: Callable[[PodRef], None] = lambda ref: None
+        """Called once a pod was bound."""
         self._on_deletion = on_deletion
         self._cluster = cluster
         self._pods = pods
@@ -97,11 +102,12 @@ class BindingRuntime:
             self._refuse_unbindable(ref)
         ref = launch.job.spec.pods[launch.rank]
         mark = self._marks.of(launch.id)
-        with self._lease.acting() as left_s, asked_again(), self._naming(ref):
+        with self._lease.acting() as left_s, asked_again(), self._naming(launch, ref):
             timeout_s = min(TIMEOUT_S, left_s)
             self._cluster.bind(ref.name, ref.namespace, ref.uid, launch.node, annotations=mark, timeout_s=timeout_s)
         with self._lock:
             self._asked.add(launch.id)
+        self.on_bound(ref)
 
     def stop(self, launch_id: str) -> None:
         """Delete the pod of the launch with its own grace period, unless another scheduler has bound it."""
@@ -215,6 +221,7 @@ class BindingRuntime:
             told = new or old
             launch_id = None if told is None else self._marks.named(told)
             if told is not None and launch_id is not None:
+                self.announced.drop(told.ref)
                 if old is not None and not old.facts.ended and told.ended_by_itself:
                     self._keep_end(launch_id, told)
                 self.on_event(launch_id)
@@ -232,8 +239,10 @@ class BindingRuntime:
         return pod if pod is not None and pod.ref == ref else None
 
     def _found(self, ref: PodRef | None) -> PodOfOthers | None:
-        pod = None if ref is None else self._pods.get(ref.name, ref.namespace)
-        return pod if pod is not None and pod.ref == ref else None
+        if ref is None:
+            return None
+        pod = self._pods.get(ref.name, ref.namespace)
+        return pod if pod is not None and pod.ref == ref else self.announced.get(ref)
 
     def _asked_for(self, ref: PodRef) -> PodOfOthers | None:
         """Return the current pod from the API server, or None if it is gone."""
@@ -252,13 +261,24 @@ class BindingRuntime:
         if pod.facts.node is not None and self._marks.launch_of(pod) is None:
             raise BackendFailed(f"its pod {ref}: {_taken(pod.facts.node)}")
 
+    def _remove_if_bound_late(self, launch: Launch, ref: PodRef) -> None:
+        """Delete the pod, which is on another node, if the binding of an earlier launch put it there."""
+        pod = self._asked_for(ref)
+        if pod is not None and self._marks.launch_of(pod) == launch.id:
+            self.stop(launch.id)
+            raise BackendFailed(
+                f"its pod {ref} was bound to {pod.facts.node} by an earlier start that had been given up; the pod is "
+                "deleted, and its owner may make another"
+            )
+
     @contextmanager
-    def _naming(self, ref: PodRef) -> Iterator[None]:
+    def _naming(self, launch: Launch, ref: PodRef) -> Iterator[None]:
         try:
             yield
         except NoSuchObject:
             raise BackendFailed(f"its pod {ref} was deleted") from None
         except ObjectChanged as error:
+            self._remove_if_bound_late(launch, ref)
             raise BackendFailed(f"its pod {ref} cannot be bound: {error}") from None
         except (Rejected, MissingRight) as error:
             # A policy or a missing right of the cluster: no other scheduler binds the pod, so it waits until that
@@ -274,6 +294,13 @@ def pod_of_launch(jobs: PodJobs, launch_id: str) -> PodRef | None:
         return None
     job = jobs.find(job_of(allocation_id))
     return job.spec.pods[rank] if job is not None and rank < len(job.spec.pods) else None
+
+
+def present_launch(jobs: PodJobs, launch_id: str) -> str:
+    """Return the present launch of the member that a launch was of; the launch itself if there is none."""
+    allocation_id, rank = member_of(launch_id)
+    job = jobs.find(job_of(allocation_id))
+    return launch_id if job is None or job.allocation_id is None else launch_of_member(job.allocation_id, rank)
 
 
 def _taken(node: str) -> str:

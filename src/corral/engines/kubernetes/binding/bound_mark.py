@@ -6,21 +6,26 @@ The annotation names the server because two servers may have the same launch id:
 from collections.abc import Callable, Iterable, Mapping
 
 from corral.core.model.jobs.pod_ref import PodRef
-from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers
-
-BOUND_FOR = "corral.dev/bound-for"
-"""The annotation TAG/LAUNCH. Older servers wrote the launch without the tag."""
+from corral.engines.kubernetes.binding.pods_of_others import BOUND_FOR, PodOfOthers
 
 PodOf = Callable[[str], PodRef | None]
 """Returns the pod of a launch by the launch's id; None if the ledger has none."""
 
+PresentOf = Callable[[str], str]
+"""Returns the present launch of the member that a launch was of."""
+
 
 class BoundMarks:
-    """The marks of one server, by its tag. Anybody can write a mark, so it counts only on the pod of its launch."""
+    """The marks of one server, by its tag. Anybody can write a mark, so it counts only on the pod of its launch.
 
-    def __init__(self, tag: str, pod_of: PodOf) -> None:
+    A slow API server may carry out a binding after the launch was given up. The mark then counts for the member's
+    present launch.
+    """
+
+    def __init__(self, tag: str, pod_of: PodOf, present_of: PresentOf = lambda launch_id: launch_id) -> None:
         self.tag = tag
         self._pod_of = pod_of
+        self._present_of = present_of
         self._bound_before: set[PodRef] = set()
 
     def of(self, launch_id: str) -> Mapping[str, str]:
@@ -42,4 +47,6 @@ class BoundMarks:
     def launch_of(self, pod: PodOfOthers) -> str | None:
         """Return the launch for which this server bound the pod; None if it did not bind the pod."""
         launch_id = self.named(pod)
-        return launch_id if launch_id is not None and self._pod_of(launch_id) == pod.ref else None
+        if launch_id is None or self._pod_of(launch_id) != pod.ref:
+            return None
+        return self._present_of(launch_id)

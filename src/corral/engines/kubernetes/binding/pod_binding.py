@@ -7,7 +7,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.ports.pod_jobs import PodJobs
 from corral.engines.kubernetes.binding.binder import Binder
-from corral.engines.kubernetes.binding.binding_runtime import BindingRuntime, pod_of_launch
+from corral.engines.kubernetes.binding.binding_runtime import BindingRuntime, pod_of_launch, present_launch
 from corral.engines.kubernetes.binding.bound_mark import BoundMarks
 from corral.engines.kubernetes.binding.lease_record import LeaseCandidate
 from corral.engines.kubernetes.binding.pods_of_others import SCHEDULER, pods_of_others
@@ -39,7 +39,7 @@ class PodBinding:
         self._cluster = cluster
         self._users = users or {}
         self._pods = pods_of_others(pods, scheduler=scheduler)
-        self._marks = BoundMarks(me.tag, self._pod_of)
+        self._marks = BoundMarks(me.tag, self._pod_of, self._present_of)
         self._lease = ServingLease(cluster, scheduler, me)
         self.runtime = BindingRuntime(
             cluster,
@@ -112,3 +112,6 @@ class PodBinding:
 
     def _pod_of(self, launch_id: str) -> PodRef | None:
         return None if self._jobs is None else pod_of_launch(self._jobs, launch_id)
+
+    def _present_of(self, launch_id: str) -> str:
+        return launch_id if self._jobs is None else present_launch(self._jobs, launch_id)

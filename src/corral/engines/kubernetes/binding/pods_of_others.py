@@ -17,6 +17,9 @@ from corral.untrusted import Unread, guarded
 SCHEDULER = "corral"
 """The `schedulerName` of pods that Corral binds, unless the site chooses another."""
 
+BOUND_FOR = "corral.dev/bound-for"
+"""The annotation TAG/LAUNCH that a Binding writes. Older servers wrote the launch without the tag."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodOfOthers:
@@ -61,8 +64,15 @@ class PodOfOthers:
 
 
 def keep(item: Mapping[str, Any], scheduler: str) -> PodOfOthers | None:
-    """Return the facts kept of a Pod object, or None if it names another scheduler."""
-    return read(item) if mapping(item.get("spec")).get("schedulerName") == scheduler else None
+    """Return the facts kept of a Pod object, or None if it names another scheduler and no server of Corral has bound
+    it.
+    """
+    spec = mapping(item.get("spec"))
+    if spec.get("schedulerName") == scheduler:
+        return read(item)
+    # Another scheduler may leave the binding to Corral.
+    bound = "nodeName" in spec and BOUND_FOR in mapping(mapping(item.get("metadata")).get("annotations"))
+    return read(item) if bound else None
 
 
 def read(item: Mapping[str, Any]) -> PodOfOthers:

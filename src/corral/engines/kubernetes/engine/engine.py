@@ -13,6 +13,8 @@ from corral.core.model.home import Home
 from corral.core.ports.engine import EngineTraits, Joined, Left, PodScheduler
 from corral.core.ports.node import NodeAgent
 from corral.core.ports.pod_jobs import PodJobs
+from corral.engines.kubernetes.agent_reports.agent_pods import agent_pods_of
+from corral.engines.kubernetes.agent_reports.report_box import ReportBox
 from corral.engines.kubernetes.binding.pod_binding import PodBinding
 from corral.engines.kubernetes.binding.serving_lease import candidate
 from corral.engines.kubernetes.cluster.client import Cluster
@@ -29,6 +31,7 @@ from corral.engines.kubernetes.engine.node_agent import ClusterNodeAgent
 from corral.engines.kubernetes.engine.node_book import NodeBook
 from corral.engines.kubernetes.engine.other_schedulers import OtherSchedulers
 from corral.engines.kubernetes.engine.runtimes import ClusterRuntime
+from corral.engines.kubernetes.extender.placed_pods import PlacedPods
 from corral.engines.kubernetes.inventory.occupants import keep_occupant
 from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
 from corral.engines.kubernetes.pods.names import names_of_server
@@ -104,7 +107,10 @@ class KubernetesEngine:
         self._book = NodeBook(clock)
         self._nodes, self._pods = ObjectWatch(cluster, NODES), ObjectWatch(cluster, PODS)
         self._nodes.cache(read_node).subscribe(self._book.nodes_changed)
-        self._pods.cache(keep_occupant).subscribe(self._book.occupants_changed)
+        occupants = self._pods.cache(keep_occupant)
+        occupants.subscribe(self._book.occupants_changed)
+        self._agent_pods = self._pods.cache(agent_pods_of(settings.kubernetes.agent_account))
+        self._reports = ReportBox()
         site, names = _pod_site(cluster, settings), names_of_server(home.cluster_tag_file)
         self._own_pods = pods = PodRuntime(
             cluster,
@@ -126,6 +132,7 @@ class KubernetesEngine:
             scheduler=settings.kubernetes.scheduler_name,
             users=dict(settings.kubernetes.pod_users),
         )
+        self._placed = PlacedPods(cluster, occupants, self._binding, dict(settings.kubernetes.pod_users))
         self._runtimes: Mapping[str, ClusterRuntime] = {DEFAULT_RUNTIME: pods, BINDING_RUNTIME: self._binding.runtime}
         self._records = ClusterLaunches(
             self._runtimes, lambda job_id: BINDING_RUNTIME if self._binding.has(job_id) else None
@@ -140,6 +147,8 @@ class KubernetesEngine:
             max_threads=THREADS,
             least_sample_interval_s=LEAST_INTERVAL_S,
             containers=site,
+            via=lambda node: "kubernetes",
+            offers=(self._placed,),
         )
         readings = _gpu_readings(cluster, self._book, settings, clock)
         self._patrols = (
@@ -196,6 +205,7 @@ class KubernetesEngine:
 
     def attend(self, jobs: PodJobs) -> None:
         self._binding.attend(jobs)
+        self._placed.attend(jobs)
 
     def watch(self, joined: Joined, left: Left) -> None:
         self._watchers = joined, left

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from corral.clock import Clock
 from corral.core.model.errors import DevicesTaken, NodeUnreachable, Refused
 from corral.core.model.runs.launch import Launch, LaunchPhase, checked_launch_id
-from corral.core.ports.node import Readiness, Reconciled, Rendezvous, Reports
+from corral.core.ports.node import Keep, Readiness, Reconciled, Rendezvous, Reports
 from corral.core.ports.runtime import Execution, InnerCommand
 from corral.engines.kubernetes.engine.cluster_launches import ClusterLaunches
 from corral.engines.kubernetes.engine.node_book import NodeBook
@@ -91,13 +91,18 @@ class LaunchesOnNode:
     def signal(self, launch_id: str, name: str) -> None:
         self._of(launch_id).signal(launch_id, name)
 
+    def tell_to_save(self, launch_id: str, name: str, stops_in_s: float | None) -> None:
+        # Jobs that are to be told while they go on were refused: a pod gets no signal but that of its end.
+        if stops_in_s is not None:
+            self._of(launch_id).signal(launch_id, name)
+
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
         self._of(launch_id).set_time_limit(launch_id, time_limit_s)
 
     def declare_lost(self, launch_id: str, *, ran: bool) -> bool:
         return self._of(launch_id).declare_lost(launch_id, ran=ran)
 
-    def forget(self, launch_id: str, *, keep_scratch: bool) -> None:
+    def forget(self, launch_id: str, *, keep: Keep) -> None:
         self._of(launch_id).forget(launch_id)
         self.records.drop(self.name, launch_id)
         self.book.release(launch_id)

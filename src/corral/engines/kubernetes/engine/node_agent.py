@@ -19,7 +19,10 @@ class ClusterNodeAgent:
     """None: the feed of the cluster reports the changes of its nodes."""
     inputs = None
     """None: pods take no input."""
+    trees = None
+    """None: pods have volumes."""
     host = None
+    accounts = None
     """None: a cluster does not show the processes, files and slices of its hosts, and runs no command of a user
     there.
     """

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from corral.core.model.devices.device import DeviceSample, HoldingPod, HostUse, Node
+from corral.core.model.devices.means import HostMeans
 from corral.core.model.placing.placement_rules import HOSTNAME_LABEL, Labels, Resident
 from corral.engines.kubernetes.cluster.amounts import Amounts
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_labels
@@ -136,6 +137,8 @@ def _bare_node(facts: NodeFacts, slots: int) -> Node:
         cordoned=_cordon(facts),
         boot_id=facts.boot_id,
         taints=facts.taints,
+        # The cluster's device plugin gives a pod the files of its own GPUs alone.
+        host_means=HostMeans(unfenced=None),
     )
 
 

@@ -1,16 +1,15 @@
 """Names and labels of pods and services of jobs. They are deterministic, so that nothing runs twice."""
 
 import hashlib
-import os
 import re
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from corral.core.model.errors import BackendFailed
 from corral.core.model.runs.launch import launch_id, member_of
+from corral.files import made_once
 
 PREFIX = "corral.dev/"
 SERVER = PREFIX + "server"
@@ -104,13 +103,6 @@ def names_of_server(file: Path) -> Names:
     BackendFailed if the file cannot be read or made, or has no tag.
     """
     try:
-        with suppress(FileExistsError):
-            draft = file.with_name(f"{file.name}.{os.getpid()}")
-            draft.write_text(f"{secrets.token_hex(_TAG_BYTES)}\n")
-            try:
-                os.link(draft, file)
-            finally:
-                draft.unlink()
-        return Names(file.read_text().strip())
+        return Names(made_once(file, f"{secrets.token_hex(_TAG_BYTES)}\n").strip())
     except (OSError, ValueError) as error:
         raise BackendFailed(f"cannot read the tag of this server's pods in {file}: {error}") from None

@@ -13,7 +13,7 @@ from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, Lineage, member_of
 from corral.core.ports.node import Rendezvous
-from corral.core.ports.runtime import Execution, InnerCommand
+from corral.core.ports.runtime import Execution, InnerCommand, MainProcesses
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.errors import (
     AlreadyExists,
@@ -218,9 +218,9 @@ class PodRuntime:
         """Return no pids: the processes belong to another host."""
         return frozenset()
 
-    def main_pids(self, launch_id: str) -> frozenset[int]:
-        """Return no pids: the processes belong to another host."""
-        return frozenset()
+    def main_processes(self, launch_id: str) -> MainProcesses:
+        """Return no processes: they belong to another host."""
+        return MainProcesses()
 
     def lineage(self, launch_id: str) -> Lineage:
         """Return no marks: the processes belong to another host."""

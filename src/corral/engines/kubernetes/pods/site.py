@@ -47,6 +47,11 @@ class PodSite:
         """True: the device plugin connects containers with the daemon."""
         return True
 
+    @property
+    def checkpoints(self) -> bool:
+        """False: a cluster sends a pod no signal but that of its deletion, and shows no files of it."""
+        return False
+
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
         """Return the container, with the site's image if it names none. Raises Refused, and Forbidden."""
         container = asked or Container()

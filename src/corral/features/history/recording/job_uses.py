@@ -1,4 +1,5 @@
-"""Remembers how much memory and time of their GPUs the last jobs used, to predict the use of jobs like them.
+"""Remembers how much memory and time of their GPUs the last jobs used, to predict the use of jobs like them, and to
+grant memory to packable ones.
 
 It is kept in memory, and made anew of the ledger and the meter after a restart.
 """
@@ -7,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from corral.core.model.errors import BackendFailed
+from corral.core.model.fact import MemoryPeaksObserved
 from corral.core.model.jobs.job import Job, JobKind, JobSpec
 from corral.core.model.jobs.phase import Phase
-from corral.core.model.runs.prediction import PastOfUsers, PastValues, groups_of, remember
+from corral.core.model.runs.packing import program_of
+from corral.core.model.runs.prediction import JobGroup, PastOfUsers, PastValues, groups_of, remember
 from corral.core.model.runs.run_history import HOUR_S, MeteredHour
 from corral.core.ports.ledger import JobQuery, Ledger
 from corral.core.ports.monitoring import UseOfAlike
@@ -38,6 +41,7 @@ class JobUses:
         self._live: set[str] | None = None
         self._memory_mib: PastOfUsers = {}
         self._used_pct: PastOfUsers = {}
+        self._peaks: PastOfUsers = {}
 
     def look(self) -> None:
         """Learn from the jobs that have ended since the last look, the first time from the newest of all jobs.
@@ -54,6 +58,8 @@ class JobUses:
         in_order = sorted(filter(_tells, ended), key=lambda job: (job.ended_at or 0.0, job.sequence))
         for start in range(0, len(in_order), _AT_ONCE):
             self._learn(in_order[start : start + _AT_ONCE])
+        if self._peaks != view.memory_peaks:
+            self._ledger.observe([MemoryPeaksObserved(self._peaks)])
 
     def predict(self, spec: JobSpec) -> UseOfAlike:
         """The use of its GPUs that is expected of such a job."""
@@ -63,7 +69,7 @@ class JobUses:
 
     def _learn(self, jobs: Sequence[Job]) -> None:
         # Replaced as a whole, because other threads must never see them change.
-        memory_mib, used_pct = dict(self._memory_mib), dict(self._used_pct)
+        memory_mib, used_pct, peaks = dict(self._memory_mib), dict(self._used_pct), dict(self._peaks)
         hours = [int((at or 0.0) // HOUR_S) for job in jobs for at in (job.started_at, job.ended_at)]
         allocations = {f"{job.id}.{job.launches}" for job in jobs}
         try:
@@ -74,9 +80,11 @@ class JobUses:
         for job in jobs:
             of_job = measured.get(f"{job.id}.{job.launches}", ())
             if _metered_ms(of_job) >= LEAST_METERED * _granted_ms(job):
-                _remember(memory_mib, job, _most_mib(job, of_job))
-                _remember(used_pct, job, 100 * sum(row.used_ms for row in of_job) / _metered_ms(of_job))
-        self._memory_mib, self._used_pct = memory_mib, used_pct
+                groups, program, most_mib = groups_of(job.spec), program_of(job.spec), _most_mib(job, of_job)
+                _remember(memory_mib, job, groups, most_mib)
+                _remember(peaks, job, () if program is None else (program,), most_mib)
+                _remember(used_pct, job, groups, 100 * sum(row.used_ms for row in of_job) / _metered_ms(of_job))
+        self._memory_mib, self._used_pct, self._peaks = memory_mib, used_pct, peaks
 
 
 def _tells(job: Job) -> bool:
@@ -86,9 +94,9 @@ def _tells(job: Job) -> bool:
     return ran and bool(job.devices) and job.spec.kind is JobKind.RUN
 
 
-def _remember(past: dict[str, PastValues], job: Job, value: float | None) -> None:
-    if value is not None:
-        remember(past, job.spec.user, groups_of(job.spec), value)
+def _remember(past: dict[str, PastValues], job: Job, groups: Sequence[JobGroup], value: float | None) -> None:
+    if value is not None and groups:
+        remember(past, job.spec.user, groups, value)
 
 
 def _by_allocation(rows: Iterable[MeteredHour]) -> dict[str, list[MeteredHour]]:

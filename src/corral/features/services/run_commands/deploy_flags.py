@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from corral.cli.jobs.flags import env_variable
-from corral.cli.screen import write_lines
+from corral.cli.screen import say, write_lines
 from corral.client import Client
 from corral.core.model.errors import Conflict, Forbidden, Refused
 from corral.features.services.commands import DeployCommand
@@ -53,6 +53,9 @@ def service_of_task(given: DeployCommand) -> tuple[str, ServiceWanted, NodeSelec
             raise Refused(f"{flag} is given, and the experiment has its own; leave out {flag}, or --from", field=flag)
     with Client() as client:
         plan = client.experiments.serving(given.from_task, given.experiment)
+        status = client.tasks.get(given.from_task).task.status
+    if given.experiment is None and status == "running":
+        say(f"task {plan.task_id} is still running: experiment {plan.experiment_id} is its best so far")
     if plan.service is None:
         write_lines(plan.command)
         raise Conflict(

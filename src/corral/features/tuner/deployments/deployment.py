@@ -98,8 +98,11 @@ class Deployment(Protocol):
         """Return the end of the server's output."""
         ...
 
-    def end(self) -> None:
-        """Stop the server, and wait until nothing of it is left. Does nothing if it has ended."""
+    def end(self, why: str) -> None:
+        """Stop the server, and wait until nothing of it is left. Does nothing if it has ended.
+
+        `why` is the reason for those who see the server's job.
+        """
         ...
 
 

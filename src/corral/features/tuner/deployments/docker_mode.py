@@ -39,6 +39,7 @@ class DockerMode(JobMode):
         self._model_root = model_root
 
     def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
+        super().check(spec, engine)
         check_container(self._container(spec, engine))
 
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:

@@ -181,7 +181,7 @@ class ModelService:
         server = None if self._pods is None else self._pods.dead or self._pods.server
         return "(none)" if server is None else last_lines(self._cluster, *server, LAST_LINES)
 
-    def end(self) -> None:
+    def end(self, why: str) -> None:
         """Raise BackendFailed if something of it is left."""
         from corral.features.services.service_pods import find_pods
 
@@ -307,7 +307,7 @@ class ModelServiceMode:
         except Refused as error:
             if error.field in _OF_ALL:
                 raise NothingDeploys(str(error)) from None
-            raise ExperimentFailed(FailedStep.DEPLOY, str(error)) from None
+            raise ExperimentFailed(FailedStep.NOT_RUNNABLE, str(error)) from None
         return service
 
     def why_not_over_nodes(

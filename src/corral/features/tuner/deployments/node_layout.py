@@ -34,11 +34,13 @@ def node_layout(count: int, there: GpuCounts, why_not: WhyNot, *, exclusive: boo
     A layout has GPUs of one model, because a slower GPU would slow the others. With `exclusive` the server has all GPUs
     of a node.
     """
-    if count <= most_of_one_model(there):
+    most = most_of_one_model(there)
+    if count <= most:
         mixed = may_mix(count, there, exclusive=exclusive)
         return NodeLayout(1, count, _model_on_one_node(count, there) if mixed else None)
     reasons = []
-    for members in range(2, min(count, len(there)) + 1):
+    fewest = -(-count // most) if most else count + 1
+    for members in range(fewest, min(count, len(there)) + 1):
         model = None if count % members else _model_of_equal_members(members, count // members, there)
         if model is None:
             continue

@@ -19,9 +19,6 @@ _KEPT_OF_USER = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL")
 class ProcessMode(JobMode):
     """Servers as processes."""
 
-    def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
-        """Accept every task."""
-
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
         kept = {key: os.environ[key] for key in _KEPT_OF_USER if key in os.environ}
         command = engine.command(spec.model.id_or_path, parameters, host=HOST, port=PORT)

@@ -46,6 +46,7 @@ from corral.features.tuner.search.trial import FailedStep
 log = logging.getLogger("corral.tuner")
 
 LAST_LINES = 20
+_FIRST_LOOK_S = 0.03
 _END_S = 120.0
 _NO_CONTAINER = 125
 """The exit code of `docker run` if the container never started."""
@@ -78,8 +79,8 @@ class ServingJob:
         return {"job_id": self._id, "service_name": self._name}
 
     def await_gpus(self, timeout_s: float | None, look: Look) -> None:
-        """Wait until the job runs."""
-        since = time.monotonic()
+        """Wait until the job runs. With free GPUs that takes some hundredths of a second."""
+        since, pause_s = time.monotonic(), _FIRST_LOOK_S
         while True:
             job = self._client.jobs.get(self._id)
             if job.phase == "RUNNING":
@@ -94,7 +95,8 @@ class ServingJob:
                 why = self._client.jobs.why(self._id).reason
                 raise ExperimentFailed(FailedStep.DEPLOY, f"Insufficient GPUs after waiting {timeout_s:g} s: {why}")
             look()
-            time.sleep(LOOK_S)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LOOK_S)
 
     def await_ready(self, deadline: float, look: Look) -> Endpoint:
         began = time.monotonic()
@@ -144,10 +146,10 @@ class ServingJob:
         rank = log_rank(self._client.jobs.get(self._id))
         return "".join(self._client.jobs.logs(self._id, tail=LAST_LINES, rank=rank)).strip() or "(none)"
 
-    def end(self) -> None:
+    def end(self, why: str) -> None:
         """End the job, so that its GPUs are free."""
         with suppress(Conflict):
-            self._client.jobs.cancel(self._id)
+            self._client.jobs.cancel(self._id, why)
         self._client.wait(self._id, _END_S)
 
     def _failed(self, job: JobDetail) -> ExperimentFailed:
@@ -217,6 +219,13 @@ class JobMode(ABC):
 
     chooses_gpus = True
 
+    def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
+        """Refuse parameters with which the server would not be where the tuner looks for it."""
+        for name in spec.parameters:
+            if engine.sets_itself(name):
+                field = f"parameters.{name}"
+                raise Refused(f"{field}: Corral gives each server its own; leave it out", field=field)
+
     @abstractmethod
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
         """Return the job's work. HOST and PORT in its command stand for the server's address."""
@@ -267,12 +276,12 @@ class JobMode(ABC):
             raise NothingDeploys(str(forbidden)) from None
         except Refused as refused:
             if members > 1:
-                raise ExperimentFailed(FailedStep.DEPLOY, _refused_gang(refused, members)) from None
+                raise ExperimentFailed(FailedStep.NOT_RUNNABLE, _refused_gang(refused, members)) from None
             if refused.field in _OF_ALL:
                 raise NothingDeploys(str(refused)) from None
             kept = f"not runnable on {gpus.kept}, to which the task keeps: " if gpus.kept else ""
             no_gang = f"; {gpus.not_over_nodes}" if gpus.not_over_nodes else ""
-            raise ExperimentFailed(FailedStep.DEPLOY, f"{kept}{refused}{no_gang}") from None
+            raise ExperimentFailed(FailedStep.NOT_RUNNABLE, f"{kept}{refused}{no_gang}") from None
 
     def version(self, spec: TuningSpec, engine: InferenceEngine) -> Version | None:
         """Return the version of the engine of a task, None if it is not known."""
@@ -319,6 +328,8 @@ def gpu_words(gpus: WantedGpus) -> Iterator[str]:
         yield from ("--gpu-model", ",".join(request.models))
     if request.min_memory_mib is not None:
         yield from ("--min-memory", f"{request.min_memory_mib}M")
+    if request.power_limit_w is not None:
+        yield from ("--power-limit", str(request.power_limit_w))
     for flag, values in (
         ("--node", request.named_nodes),
         ("--device", request.device_uuids),

@@ -9,8 +9,6 @@ from corral.core.preflight.model_source import LocalModel
 from corral.features.tuner.engines.inference_engine import InferenceEngine
 from corral.features.tuner.model.tuning_spec import BenchmarkSpec, TuningSpec
 
-CandidateNeed = ModelNeed
-
 _SPREAD = 3
 """Standard deviations above the mean, for the longest request of a normal distribution."""
 _NUMBERS = r"\(([^()]*)\)"
@@ -18,7 +16,7 @@ _NUMBERS = r"\(([^()]*)\)"
 
 def candidate_need(
     spec: TuningSpec, engine: InferenceEngine, model: LocalModel | None, parameters: Mapping[str, Any]
-) -> CandidateNeed:
+) -> ModelNeed:
     """Return the need of a candidate. `model` None: by the model's name. Raises Refused for an invalid size."""
     return model_need(
         spec.model.id_or_path,

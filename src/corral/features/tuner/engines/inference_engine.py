@@ -16,6 +16,7 @@ from corral.core.model.errors import Refused, nearest
 from corral.core.model.serving.parallelism import axis_of, bare_name, engine_in
 from corral.core.model.serving.presets import without_presets
 from corral.features.tuner.engines.over_nodes import OverNodes, read_over_nodes
+from corral.features.tuner.engines.power_limit import is_power_limit
 from corral.features.tuner.model.tuning_spec import DeploymentMode, TuningSpec
 
 _NOTHING = (None, 1, False, "auto")
@@ -86,10 +87,15 @@ class InferenceEngine:
                 )
         return None
 
+    def sets_itself(self, name: str) -> bool:
+        """Return whether a parameter is one that every command line has already, such as the port."""
+        return f"--{self._flag(name, None)}" in self.arguments
+
     def is_default(self, parameters: Mapping[str, Any]) -> bool:
         """Return whether these parameters equal the engine's defaults."""
         return all(
-            (canonical(name) in self.refused and value in _NOTHING)
+            (is_power_limit(name) and value is False)
+            or (canonical(name) in self.refused and value in _NOTHING)
             or (self._flag(name, value) in self.defaults and self.defaults[self._flag(name, value)] == value)
             for name, value in without_presets(parameters).items()
         )
@@ -108,6 +114,8 @@ class InferenceEngine:
         """Return the options of the command line by flag; True is a flag without a value."""
         said: dict[str, Any] = {}
         for name, value in without_presets(parameters).items():
+            if is_power_limit(name):
+                continue
             flag = self._flag(name, value)
             if value is False and self.defaults.get(flag) is True:
                 said[f"no-{flag}"] = True

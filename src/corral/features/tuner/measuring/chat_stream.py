@@ -19,6 +19,9 @@ MOST_LINE_BYTES = 1 << 20
 MOST_TEXT_BYTES = 2_000
 """The most bytes of an error answer that are kept."""
 
+MOST_TOKENS = 1_000_000_000
+"""A server that counts more tokens in one answer does not count tokens."""
+
 _READ_BYTES = 1 << 16
 _MOST_WORDS = 300
 
@@ -124,7 +127,7 @@ async def _read_answer(reader: asyncio.StreamReader, begun: float) -> TimedAnswe
 
 def _count(value: Any) -> int | None:
     """Return a number of tokens, None for an invalid value."""
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def _says_something(event: Mapping[str, Any]) -> bool:

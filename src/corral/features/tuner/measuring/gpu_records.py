@@ -122,6 +122,11 @@ def figures_of_gpus(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return energy_figures(levels, joules) | ({} if monitoring is None else {"gpu_monitoring": to_plain(monitoring)})
 
 
+def energy_of_level(level: Mapping[str, Any]) -> dict[str, float]:
+    """Return the energy of one level with `gpus_of_level`, and that of a token; nothing that was not measured."""
+    return energy_figures([level], [energy_j(level.get(_DURATION, 0.0), windows_of_level(level))])
+
+
 def windows_of_level(level: Mapping[str, Any]) -> list[GpuWindow]:
     """Return the GPUs of a level; none if an earlier version of the tuner measured it."""
     return [from_plain(GpuWindow, gpu, field=_GPUS) for gpu in level.get(_GPUS, ())]

@@ -102,8 +102,8 @@ class TuningSpec:
         env: variables of the inference server.
         gpu_model, node, device, min_memory, label, prefer, exclusive: the GPUs of the experiments, as the options of a
             job with these names: ["A100", "H100"], ["gpu-[01-03]"], UUIDs, "40G", {"zone": "a"}. With `exclusive` each
-            experiment has a whole node. With several models in `gpu_model` any of them will do; otherwise all
-            experiments have the model that the first one got.
+            experiment has a whole node. With several models in `gpu_model` any of them will do, and a
+            combination is tried on one; otherwise all experiments have the model that the first one got.
     """
 
     task_name: Annotated[str, Field(shortest=1, longest=MAX_TASK_NAME)]

@@ -45,7 +45,7 @@ def _say(load: "AppliedLoad") -> None:
 def _params(text: str | None) -> dict[str, Any]:
     try:
         found = json_format.loads(text or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"--params is not JSON: {error}", field="--params") from None
     if not isinstance(found, dict):
         raise Refused('--params must be an object, such as {"ignore_eos": true}', field="--params")

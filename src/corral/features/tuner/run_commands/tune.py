@@ -14,13 +14,16 @@ from corral.cli.jobs.kubeconfig_variable import kubeconfig_from_anywhere
 from corral.cli.screen import room, say, told, write_lines, write_painted
 from corral.client import Client
 from corral.core.model.errors import Refused
-from corral.core.model.units import count_of, format_duration
+from corral.core.model.units import count_of, format_bytes, format_duration
 from corral.features.tuner import commands
 from corral.features.tuner.answers import TaskDetail
 from corral.features.tuner.finding_answers import TaskEstimate
 from corral.features.tuner.run_commands.task_commands import command_of, outcome, report_lines
 
 LOOK_S = 0.5
+MOST_BYTES = 1 << 20
+"""The most bytes of a task's file: a device such as /dev/zero never ends."""
+
 _OF_HUB = ("HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _OF_CLUSTER = ("KUBECONFIG", "CORRAL_PROMETHEUS_URL")
 _OF_SHELL = {
@@ -72,9 +75,15 @@ def tune(given: commands.TuneCommand) -> int:
 def read_task(file: Path) -> dict[str, Any]:
     """The task in a JSON file. Raises Refused."""
     try:
-        task = json.loads(file.read_bytes())
+        with file.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise Refused(f"{file} has more than {format_bytes(MOST_BYTES)}; no task is so large", field="TASK.json")
+        task = json.loads(content)
     except OSError as error:
         raise Refused(f"{file} cannot be read: {error.strerror}", field="TASK.json") from None
+    except RecursionError:
+        raise Refused(f"{file} is nested too deeply", field="TASK.json") from None
     except ValueError as error:
         raise Refused(f"{file} is not JSON: {error}", field="TASK.json") from None
     if not isinstance(task, dict):

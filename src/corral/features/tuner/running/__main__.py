@@ -16,7 +16,8 @@ from functools import partial
 
 from corral.client import Client
 from corral.config.tuner import TunerSettings
-from corral.core.model.errors import BackendFailed
+from corral.event_log import log_to_stderr
+from corral.features.tuner.running.experiment_run import SERVER_FAILED
 from corral.features.tuner.running.task_run import run_task
 from corral.wire import from_plain
 
@@ -32,12 +33,12 @@ def _end_with_server() -> None:
 
 def main(home: str, task_id: str, lock: str, site: str = "{}") -> int:
     """Run a task. Return the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
+    log_to_stderr()
     threading.Thread(target=_end_with_server, daemon=True).start()
     fcntl.flock(int(lock), fcntl.LOCK_EX)
     try:
         run_task(partial(Client, home), task_id, from_plain(TunerSettings, json.loads(site)))
-    except BackendFailed as error:
+    except SERVER_FAILED as error:
         logging.getLogger("corral.tuner").warning("task %s: %s; the next tuner continues", task_id, error)
         # Threads of experiments may wait for a server that is gone.
         os._exit(SERVER_AWAY)

@@ -6,13 +6,16 @@ So a restarted tuner continues after the last level. The job always ends before 
 import logging
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from corral.client import Client
-from corral.core.model.errors import Refused
+from corral.core.model.errors import BackendFailed, Conflict, CorralError, LedgerFailed, Refused
 from corral.core.model.units import count_of, format_memory
+from corral.core.preflight.model_need import ModelNeed
 from corral.core.preflight.model_source import LocalModel
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import (
@@ -25,11 +28,13 @@ from corral.features.tuner.deployments.deployment import (
     NothingDeploys,
     WantedGpus,
 )
-from corral.features.tuner.engines.candidate_need import CandidateNeed, candidate_need
+from corral.features.tuner.engines.candidate_need import candidate_need
 from corral.features.tuner.engines.inference_engine import InferenceEngine
+from corral.features.tuner.engines.power_limit import power_limit_w_of
 from corral.features.tuner.measuring.built_in_generator import BuiltInGenerator
 from corral.features.tuner.measuring.generators import Chosen, LoadGenerator
 from corral.features.tuner.measuring.gpu_records import (
+    energy_of_level,
     figures_of_gpus,
     model_in,
     models_in,
@@ -50,6 +55,7 @@ from corral.features.tuner.running.disturbances import UsualClocks, models_of, n
 from corral.features.tuner.running.experiment_record import state_of, trial_of
 from corral.features.tuner.running.shared_search import SharedSearch
 from corral.features.tuner.running.task_gpus import TaskGpus
+from corral.features.tuner.search.objective import Objective
 from corral.features.tuner.search.trial import FailedStep, LevelReading, LoadLevel, TrialFailure
 
 log = logging.getLogger("corral.tuner")
@@ -58,7 +64,11 @@ WARM_UP_REQUESTS = 3
 _WARM_UP_S = 60.0
 _LOOK_AT_JOB_S = 2.0
 _MINUTE_S = 60.0
-_READ = (*HEADLINES, *RATES, "mean_total_throughput_per_gpu")
+_READ = (*HEADLINES, *RATES, "mean_total_throughput_per_gpu", *Objective.ENERGY.metrics)
+
+
+SERVER_FAILED = (BackendFailed, LedgerFailed)
+"""Errors after which the next tuner continues: nothing is wrong with the task."""
 
 
 class TaskStopped(Exception):
@@ -96,7 +106,7 @@ class ExperimentRun:
         self._task = task
         self._row = row
         self._trial = trial_of(row)
-        self._levels: list[dict[str, Any]] = list((row.metrics or {}).get("raw_results", ()))
+        self._levels: list[dict[str, Any]] = []
         self._deployed = Deployed(client, task.id, task.config, task.engine, task.timeout_s)
         self._server: Deployment | None = None
         self._endpoint: Endpoint | None = None
@@ -120,9 +130,9 @@ class ExperimentRun:
             self._trial = replace(self._trial, failure=TrialFailure(failed.step, ratio))
         except TaskStopped as stopped:
             error = str(stopped)
-            self._trial = replace(self._trial, failure=TrialFailure(FailedStep.OTHER))
+            self._trial = replace(self._trial, failure=TrialFailure(FailedStep.STOPPED))
         if self._server is not None:
-            self._server.end()
+            self._server.end(f"experiment {self._row.experiment_id} of task {self._task.id} is over")
         if hopeless is not None:
             # Before the search learns of the failure: it would offer the next combination, which may begin at once.
             self._task.stop.why = f"experiment {self._row.experiment_id} showed that none can be deployed"
@@ -131,8 +141,18 @@ class ExperimentRun:
         if hopeless is not None:
             raise hopeless
 
+    def give_up(self, error: str) -> None:
+        """End the server, and record that the experiment failed: it cannot go on, whatever its record says."""
+        end_server(lambda: self._server, self._row)
+        self._trial = replace(self._trial, ended=True, failure=TrialFailure(FailedStep.OTHER))
+        self._task.search.tell(self._trial)
+        with suppress(Conflict):
+            # Its user may have recorded its end.
+            self._change(status="failed", error_message=error)
+
     def _measure_all(self) -> None:
         self._server = self._known()
+        self._levels = list((self._row.metrics or {}).get("raw_results", ()))
         self._look()
         need = self._needed()
         while (level := self._task.search.next_level(self._row.experiment_id)) is not None:
@@ -143,12 +163,12 @@ class ExperimentRun:
                 log.info("experiment %d waits again: %s", self._row.experiment_id, taken)
                 self._change(status="pending")
 
-    def _needed(self) -> CandidateNeed:
+    def _needed(self) -> ModelNeed:
         task = self._task
         try:
             need = candidate_need(task.config, task.engine, task.model, self._row.parameters)
         except Refused as refused:
-            raise ExperimentFailed(FailedStep.DEPLOY, str(refused)) from None
+            raise ExperimentFailed(FailedStep.NOT_RUNNABLE, str(refused)) from None
         memory = "unknown memory" if need.min_memory_mib is None else f"{format_memory(need.min_memory_mib)} each"
         log.info(
             "experiment %d of task %s: estimated requirements: %s with %s",
@@ -157,7 +177,7 @@ class ExperimentRun:
         self._gpus = need.gpus
         return need
 
-    def _ready(self, need: CandidateNeed) -> tuple[Deployment, Endpoint]:
+    def _ready(self, need: ModelNeed) -> tuple[Deployment, Endpoint]:
         """Return the server, running and answering. Does nothing if it is in that state already."""
         task = self._task
         server = self._server = self._server or self._deploy(need)
@@ -178,12 +198,13 @@ class ExperimentRun:
         """
         found = server.gpu_info(gpus)
         if not self._task.gpus.keeps(found):
-            server.end()
+            server.end("the task keeps to another model of GPU")
             self._server = None
             other = f"it got {' and '.join(models_in(found))}, and the task keeps to another model of GPU"
             raise ExperimentFailed(FailedStep.DEPLOY, other) if self._deployed_here else GpusTakenAway(other)
         if found is not None and found["count"] < gpus:
-            raise ExperimentFailed(FailedStep.DEPLOY, f"it needs {gpus} GPUs, and the whole node has {found['count']}")
+            said = f"it needs {gpus} GPUs, and the whole node has {found['count']}"
+            raise ExperimentFailed(FailedStep.NOT_RUNNABLE, said)
         changes = {name: value for name, value in (("gpu_info", found),) if value is not None}
         if changes or self._row.status != "deploying":
             self._change(status="deploying", **changes)
@@ -197,7 +218,7 @@ class ExperimentRun:
             self._change(status="deploying", **server.noted)
         return server
 
-    def _deploy(self, need: CandidateNeed) -> Deployment:
+    def _deploy(self, need: ModelNeed) -> Deployment:
         wanted = self._wanted(self._task.gpus.wanted(need, self._models_before()))
         server = self._task.mode.deploy(self._deployed, self._row, wanted)
         self._deployed_here = bool(wanted.kept)
@@ -215,6 +236,7 @@ class ExperimentRun:
         task = self._task
         if not task.mode.chooses_gpus:
             return gpus
+        gpus = gpus._replace(request=replace(gpus.request, power_limit_w=power_limit_w_of(self._row.parameters)))
         why_not = partial(task.mode.why_not_over_nodes, task.config, task.engine, self._row.parameters)
         found = task.gpus.on_nodes(gpus, why_not)
         if (members := found.request.gang_size) > 1:
@@ -257,6 +279,7 @@ class ExperimentRun:
             **level_metrics(result, generator=generator.name, gpus=self._gpus),
             **server.gpu_figures(result.began_at, result.ended_at),
         }
+        found |= energy_of_level(found)
         self._levels.append(found)
         read = {name: found[name] for name in _READ if found.get(name) is not None}
         self._trial = replace(self._trial, readings=(*self._trial.readings, LevelReading(level, read)))
@@ -338,3 +361,17 @@ class ExperimentRun:
 
     def _change(self, **changes: Any) -> None:
         self._row = self._client.experiments.change(self._row.id, **changes)
+
+
+def end_server(find: Callable[[], Deployment | None], row: ExperimentRow) -> None:
+    """End the inference server of an experiment, if there is one. Of Corral's errors only `SERVER_FAILED` are raised.
+
+    The record names the server, and the task's user may have changed it.
+    """
+    try:
+        if (server := find()) is not None:
+            server.end(f"experiment {row.experiment_id} of task {row.task_id} is over")
+    except SERVER_FAILED:
+        raise
+    except CorralError as error:
+        log.warning("experiment %d of task %s: its server was not ended: %s", row.experiment_id, row.task_id, error)

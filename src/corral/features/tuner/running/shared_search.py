@@ -17,6 +17,10 @@ class SharedSearch:
         with self._lock:
             return self._search.ask()
 
+    def most_trials(self) -> int:
+        with self._lock:
+            return self._search.most_trials
+
     def next_level(self, number: int) -> LoadLevel | None:
         with self._lock:
             return self._search.next_level(number)

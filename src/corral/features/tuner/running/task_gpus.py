@@ -13,10 +13,10 @@ from corral.core.model.answers.site import NodeRow
 from corral.core.model.devices.model_and_profile_match import model_matches
 from corral.core.model.jobs.job import Request
 from corral.core.model.units import count_of
+from corral.core.preflight.model_need import ModelNeed
 from corral.features.tuner.answers import ExperimentRow
 from corral.features.tuner.deployments.deployment import ExperimentFailed, WantedGpus
 from corral.features.tuner.deployments.node_layout import WhyNot, gpu_counts, may_mix, node_layout
-from corral.features.tuner.engines.candidate_need import CandidateNeed
 from corral.features.tuner.measuring.gpu_records import models_in
 from corral.features.tuner.search.trial import FailedStep
 from corral.features.tuner.tasks.asked_gpus import AskedGpus
@@ -61,7 +61,7 @@ class TaskGpus:
         found = models_in(gpu_info)
         return not self._kept or not found or set(found) <= set(self._kept)
 
-    def wanted(self, need: CandidateNeed, models: tuple[str, ...] = ()) -> WantedGpus:
+    def wanted(self, need: ModelNeed, models: tuple[str, ...] = ()) -> WantedGpus:
         """Return the GPUs to ask for. `models` are those of an experiment that is measured again, () for another.
 
         Raises ExperimentFailed if the task names fewer devices.
@@ -74,7 +74,9 @@ class TaskGpus:
         if asked.device_uuids:
             if need.gpus > len(asked.device_uuids):
                 named = count_of(len(asked.device_uuids), "GPU")
-                raise ExperimentFailed(FailedStep.DEPLOY, f"it needs {need.gpus} GPUs, and the task names {named}")
+                raise ExperimentFailed(
+                    FailedStep.NOT_RUNNABLE, f"it needs {need.gpus} GPUs, and the task names {named}"
+                )
             request = replace(request, device_uuids=self._named(need.gpus, models))
         if self._asked.exclusive:
             request = replace(request, devices=1)
@@ -91,7 +93,7 @@ class TaskGpus:
         if isinstance(layout, str):
             if may_mix(wanted.used, there, exclusive=wanted.exclusive):
                 said = f"it needs {count_of(wanted.used, 'GPU')} of one model: {layout}"
-                raise ExperimentFailed(FailedStep.DEPLOY, said)
+                raise ExperimentFailed(FailedStep.NOT_RUNNABLE, said)
             return wanted._replace(not_over_nodes=layout)
         if layout.model is None:
             return wanted
@@ -117,7 +119,7 @@ class TaskGpus:
         nodes = dict.fromkeys((*request.excluded_nodes, *sorted(node for node in alike if node is not None)))
         return replace(request, models=models, excluded_nodes=tuple(nodes))
 
-    def _memory_mib(self, need: CandidateNeed, models: tuple[str, ...]) -> int | None:
+    def _memory_mib(self, need: ModelNeed, models: tuple[str, ...]) -> int | None:
         """Return the least memory to ask for, None for any.
 
         It is that of the largest GPU if this one has less than estimated, and may still hold the candidate.

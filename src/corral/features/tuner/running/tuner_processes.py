@@ -8,7 +8,8 @@ import pwd
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ log = logging.getLogger("corral.tuner")
 LOOK_INTERVAL_S = 0.5
 MOST_AT_ONCE = 8
 """The most tuners; further tasks wait until one of them ends."""
+
+MOST_OF_A_USER_AT_ONCE = 6
+"""The most tuners of one user: tasks may run for days, and others need not wait for them."""
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -41,6 +45,7 @@ class TaskOfUser(NamedTuple):
 
 class _Tuner(NamedTuple):
     process: "subprocess.Popen[bytes]"
+    user: str
     began_at: float
 
 
@@ -66,24 +71,43 @@ class TunerProcesses:
         self._pauses: dict[str, tuple[float, float]] = {}
         """For each task whose tuner has ended too early: when the next may start, and the length of the pause."""
 
+    @property
+    def running(self) -> int:
+        """The number of tuners that were running at the last look."""
+        return len(self._running)
+
     def look(self) -> None:
-        """Start missing tuners. After a crash a task gets a new tuner, after a pause."""
+        """Start missing tuners. A task whose tuner ended before the task gets a new one, after a pause."""
+        ended = {task_id: code for task_id, one in self._running.items() if (code := one.process.poll()) is not None}
+        # After the looks at the processes: a tuner that has ended its task is then seen to have done so.
         wanted, now = self._wanted(), time.monotonic()
-        for task_id, tuner in list(self._running.items()):
-            code = tuner.process.poll()
-            if code is not None:
-                _close(tuner.process)
-                del self._running[task_id]
+        left = {one.task_id for one in wanted}
+        for task_id, code in ended.items():
+            tuner = self._running.pop(task_id)
+            _close(tuner.process)
+            if task_id in left:
                 self._note_end(task_id, code, now - tuner.began_at, now)
-        self._pauses = {one.task_id: self._pauses[one.task_id] for one in wanted if one.task_id in self._pauses}
-        for one in wanted:
-            free = len(self._running) < MOST_AT_ONCE
-            if free and one.task_id not in self._running and now >= self._pauses.get(one.task_id, (0.0, 0.0))[0]:
-                try:
-                    self._start(one, now)
-                except (KeyError, OSError) as error:
-                    self._pauses[one.task_id] = (now + _LONGEST_PAUSE_S, _LONGEST_PAUSE_S)
-                    self._give_up(one.task_id, f"its tuner cannot run as {one.user}: {error}")
+        self._pauses = {task_id: pause for task_id, pause in self._pauses.items() if task_id in left}
+        while (one := self._next(wanted, now)) is not None:
+            try:
+                self._start(one, now)
+            except (KeyError, OSError) as error:
+                self._pauses[one.task_id] = (now + _LONGEST_PAUSE_S, _LONGEST_PAUSE_S)
+                self._give_up(one.task_id, f"its tuner cannot run as {one.user}: {error}")
+
+    def _next(self, wanted: Sequence[TaskOfUser], now: float) -> TaskOfUser | None:
+        """Return the next task to get a tuner: the first one of the user with the fewest tuners."""
+        if len(self._running) >= MOST_AT_ONCE:
+            return None
+        of_users = Counter(one.user for one in self._running.values())
+        may_start = (
+            one
+            for one in wanted
+            if one.task_id not in self._running
+            and of_users[one.user] < MOST_OF_A_USER_AT_ONCE
+            and now >= self._pauses.get(one.task_id, (0.0, 0.0))[0]
+        )
+        return min(may_start, key=lambda one: of_users[one.user], default=None)
 
     def close(self) -> None:
         """End all tuners. Their jobs run on, and the next server continues the tasks."""
@@ -98,8 +122,6 @@ class TunerProcesses:
         self._running = {}
 
     def _note_end(self, task_id: str, code: int, ran_s: float, now: float) -> None:
-        if code == 0:
-            return
         _, before_s = self._pauses.get(task_id, (0.0, 0.0))
         pause_s = _FIRST_PAUSE_S if ran_s > _QUIET_S or not before_s else min(2 * before_s, _LONGEST_PAUSE_S)
         self._pauses[task_id] = (now + pause_s, pause_s)
@@ -110,7 +132,7 @@ class TunerProcesses:
         other = os.geteuid() == 0 and account.pw_uid != 0
         lock = self._lock_of(one.task_id)
         try:
-            self._running[one.task_id] = _Tuner(self._spawned(one, account, other, lock), now)
+            self._running[one.task_id] = _Tuner(self._spawned(one, account, other, lock), one.user, now)
         finally:
             os.close(lock)
 

@@ -10,6 +10,7 @@ class Objective(StrEnum):
     THROUGHPUT = "maximize_throughput"
     TTFT = "minimize_ttft"
     TPOT = "minimize_tpot"
+    ENERGY = "minimize_energy"
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -19,6 +20,7 @@ class Objective(StrEnum):
             Objective.THROUGHPUT: ("mean_total_throughput_per_gpu", "mean_total_throughput", "mean_output_throughput"),
             Objective.TTFT: ("mean_ttft",),
             Objective.TPOT: ("mean_tpot",),
+            Objective.ENERGY: ("energy_per_output_token_j", "energy_per_total_token_j"),
         }[self]
 
     @property

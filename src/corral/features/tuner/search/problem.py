@@ -46,7 +46,7 @@ class Problem:
 
     Attributes:
         levels: the levels at which each candidate is measured.
-        max_iterations: the largest number of candidates.
+        max_iterations: the largest number of candidates, beside as many that are not runnable.
         max_parallel: the largest number of candidates at the same time.
         n_initial_random: the number of candidates that are drawn before results count.
         study_name: the name of the study in Optuna.
@@ -94,14 +94,18 @@ class Problem:
         size = self.space.size
         return size if size is None else size - len(self.reasons or ())
 
-    @property
-    def most_trials(self) -> int:
-        """The largest number of candidates, with repeats. Racing returns its leaders a second time, to measure them
-        completely.
+    def most_trials(self, not_runnable: int = 0) -> int:
+        """Return the largest number of candidates, with repeats and those that were not runnable.
+
+        Racing returns its leaders a second time, to measure them completely.
         """
         each = 2 if self.strategy is SearchStrategy.RACING else 1
-        size = self.may_run
-        return (self.max_iterations if size is None else min(self.max_iterations, each * size)) + self.most_repeats
+        size, most = self.may_run, self.max_iterations + not_runnable
+        return (most if size is None else min(most, each * size)) + self.most_repeats
+
+    def iterations_left(self, trials: Iterable[Trial]) -> int:
+        """Return the number of further candidates after these. Candidates that are not runnable do not count."""
+        return self.max_iterations - sum(not trial.not_runnable for trial in trials)
 
     @property
     def most_repeats(self) -> int:

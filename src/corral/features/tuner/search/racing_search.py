@@ -88,7 +88,7 @@ class RacingSearch:
         if surrogate is None:
             return self._pool.unlike(trials)
         leader = self._leader(trials, surrogate, so_far)
-        last = self._problem.max_iterations - len(trials) <= 2
+        last = self._problem.iterations_left(trials) <= 2
         if leader is not None and (last or self._probes_in_a_row(trials) >= PATIENCE):
             return leader
         order = sorted(range(len(so_far.parameters)), key=lambda index: tuple(so_far.scores[index]))
@@ -110,7 +110,8 @@ class RacingSearch:
         missing = [one for one in self._heaviest_first if (one.scenario, one.concurrency) not in measured]
         if not missing:
             return None
-        if trial.number < self._problem.max_iterations and not self._is_confirmation(trial, trials):
+        before = (one for one in trials if one.number <= trial.number)
+        if self._problem.iterations_left(before) > 0 and not self._is_confirmation(trial, trials):
             return replace(missing[0], minutes=missing[0].minutes * PROBE_RATIO)
         return missing[0] if not measured or self._can_win(trial.parameters, trials) else None
 

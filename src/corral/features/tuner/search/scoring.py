@@ -19,6 +19,12 @@ Array = NDArray[np.float64]
 
 STEEPNESS = 0.1
 EXPONENT_LIMIT = 300.0
+_BY_STEP = {
+    FailedStep.NOT_RUNNABLE: 1.2,
+    FailedStep.DEPLOY: 1.2,
+    FailedStep.MEMORY: 1.5,
+    FailedStep.CONNECTION: 0.8,
+}
 """Limits the exponent, so that the penalty for a large excess stays finite."""
 
 
@@ -169,7 +175,7 @@ def failure_score(failure: TrialFailure) -> float:
     """Return the score of a failed candidate, for methods that need a number: the earlier the failure, the worse."""
     by_time = ((0.2, 1000.0), (0.6, 500.0), (0.95, 200.0))
     base = next((score for ratio, score in by_time if failure.timeout_ratio < ratio), 100.0)
-    return base * {FailedStep.DEPLOY: 1.2, FailedStep.MEMORY: 1.5, FailedStep.CONNECTION: 0.8}.get(failure.step, 1.0)
+    return base * _BY_STEP.get(failure.step, 1.0)
 
 
 def read_scoring(task: Mapping[str, Any]) -> Scoring:

@@ -36,8 +36,13 @@ class Search:
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """All candidates that were returned, by number."""
-        return tuple(self._trials[number] for number in sorted(self._trials))
+        """All candidates that were returned and not stopped with the task, by number."""
+        return tuple(self._trials[number] for number in sorted(self._trials) if self._trials[number].counts)
+
+    @property
+    def most_trials(self) -> int:
+        """The largest number of candidates, by those so far: the not runnable ones do not count as iterations."""
+        return self._problem.most_trials(sum(trial.not_runnable for trial in self._trials.values()))
 
     def ask(self) -> Candidate | Later | Finished:
         """Return the next candidate. It counts as running until `tell` reports its end.
@@ -62,8 +67,12 @@ class Search:
 
     def _explore(self, trials: tuple[Trial, ...]) -> tuple[Parameters | None, str]:
         """Return a combination that was not tried, or None and the reason."""
-        if len(trials) >= self._problem.max_iterations:
-            return None, f"all {self._problem.max_iterations:,} iterations were used"
+        most = self._problem.max_iterations
+        left = self._problem.iterations_left(trials)
+        if left <= 0:
+            return None, f"all {most:,} iterations were used"
+        if len(trials) - (most - left) >= most:
+            return None, f"{most:,} combinations were not runnable, as many as may be tried"
         return self._chooser.choose(trials), "nothing else is worth trying"
 
     def _begun(self, parameters: Parameters, repeats: int | None = None) -> Candidate:

@@ -25,12 +25,18 @@ class LevelReading:
 
 
 class FailedStep(StrEnum):
-    """The step at which a candidate failed."""
+    """The step at which a candidate failed.
 
+    NOT_RUNNABLE: the GPUs that the task can get do not hold it, so no server was awaited. STOPPED: its task was ended,
+    and nothing is known about the candidate.
+    """
+
+    NOT_RUNNABLE = "not_runnable"
     DEPLOY = "deploy"
     MEMORY = "memory"
     CONNECTION = "connection"
     OTHER = "other"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,16 @@ class Trial:
     failure: TrialFailure | None = None
     repeats: int | None = None
     gpu_model: str | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it was tried; a candidate that was stopped with its task is tried again when the task continues."""
+        return self.failure is None or self.failure.step is not FailedStep.STOPPED
+
+    @property
+    def not_runnable(self) -> bool:
+        """Whether the GPUs that the task can get do not hold it."""
+        return self.failure is not None and self.failure.step is FailedStep.NOT_RUNNABLE
 
 
 @dataclass(frozen=True, slots=True)

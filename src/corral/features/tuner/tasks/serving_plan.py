@@ -5,11 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from corral.config.tuner import TunerSettings
+from corral.core.model.errors import Refused
 from corral.core.model.serving.parallelism import MOST_RANKS, world_size
 from corral.features.tuner.answers import ExperimentRow, TaskDetail
 from corral.features.tuner.deployments.deployment import WantedGpus
 from corral.features.tuner.deployments.modes import mode_of
 from corral.features.tuner.engines.inference_engine import engine_of, engine_on_site
+from corral.features.tuner.engines.power_limit import power_limit_w_of
 from corral.features.tuner.finding_answers import ServingPlan
 from corral.features.tuner.measuring.gpu_records import members_in, models_in
 from corral.features.tuner.tasks.asked_gpus import asked_gpus
@@ -52,9 +54,17 @@ def gpus_of(detail: TaskDetail, one: ExperimentRow) -> WantedGpus:
         gang_size=members,
         spread=members > 1,
         models=models_in(one.gpu_info) or asked.request.models,
+        power_limit_w=_power_limit_w(one.parameters),
         device_uuids=_devices(asked.request.device_uuids, used, one.gpu_info or {}),
     )
     return WantedGpus(used, request, asked.exclusive)
+
+
+def _power_limit_w(parameters: Mapping[str, Any]) -> int | None:
+    try:
+        return power_limit_w_of(parameters)
+    except Refused:
+        return None
 
 
 def _devices(named: tuple[str, ...], used: int, gpu_info: Mapping[str, Any]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from corral.features.tuner.deployments.modes import mode_of
 from corral.features.tuner.deployments.node_layout import GpuCounts, most_of_one_model, node_layout
 from corral.features.tuner.engines.inference_engine import InferenceEngine, engine_on_site
 from corral.features.tuner.finding_answers import TaskEstimate
-from corral.features.tuner.model.tuning_spec import TuningSpec
+from corral.features.tuner.model.tuning_spec import GPU_OPTIONS, TuningSpec
 from corral.features.tuner.search.problem import DRAWS, GRID_LIMIT, Problem, SearchStrategy
 from corral.features.tuner.search.space import Parameters
 from corral.features.tuner.tasks.known_limits import why_not
@@ -25,6 +25,9 @@ from corral.features.tuner.tasks.task_problem import problem_of
 
 LOOKED_AT = 2_000
 """The most combinations whose GPUs are counted; the others are assumed to be similar."""
+
+_CONDITIONS = frozenset({"gpu_model", "node", "device", "min_memory", "label"})
+"""The keys of a task that leave GPUs out."""
 
 
 class _Sizes(NamedTuple):
@@ -55,14 +58,14 @@ def estimate(spec: TuningSpec, gpus: ObtainableGpus, site: TunerSettings) -> Tas
     if not sizes:
         return TaskEstimate(0, size, 0, 0, 0.0, 0.0, 0.0, ("no combination can run", *_left_out(problem), *noted))
     measuring_s = 60.0 * sum(level.minutes for level in problem.levels)
-    count = problem.most_trials
+    count = problem.most_trials()
     held = [one.held for one in sizes]
     gpu_hours = count * measuring_s / 3600 * sum(held) / len(held)
     fits = all(one.nodes for one in sizes)
     all_gpus = sum(sum(models.values()) for models in there.values())
     hours = max(count * measuring_s / 3600 / spec.max_parallel, gpu_hours / all_gpus) if fits else None
     nodes = max(one.nodes or 1 for one in sizes)
-    notes = (*noted, *_left_out(problem), *_of_whole_nodes(spec, sizes), *_of_nodes(sizes, nodes, there))
+    notes = (*noted, *_left_out(problem), *_of_whole_nodes(spec, sizes), *_of_nodes(spec, sizes, nodes, there))
     return TaskEstimate(count, size, min(held), max(held), measuring_s, gpu_hours, hours, notes, nodes)
 
 
@@ -93,12 +96,15 @@ def _of_whole_nodes(spec: TuningSpec, sizes: Sequence[_Sizes]) -> Iterator[str]:
         yield f"each experiment has all GPUs of its nodes (exclusive), and its server uses {used} of them"
 
 
-def _of_nodes(sizes: Sequence[_Sizes], nodes: int, there: GpuCounts) -> Iterator[str]:
+def _of_nodes(spec: TuningSpec, sizes: Sequence[_Sizes], nodes: int, there: GpuCounts) -> Iterator[str]:
     if nodes > 1:
         gpus = max(one.used for one in sizes if one.nodes is not None)
         yield f"experiments with up to {gpus} GPUs are gangs over up to {nodes} nodes, because no node has so many"
     unheld = max((one.used for one in sizes if one.nodes is None), default=0)
-    if unheld:
+    if unheld and not most_of_one_model(there):
+        keys = [key for key in GPU_OPTIONS if key in _CONDITIONS and getattr(spec, key)]
+        yield f"no GPU here meets the task's {' and '.join(keys)}" if keys else "this site has no GPU"
+    elif unheld:
         needs = f"it needs up to {count_of(unheld, 'GPU')} of one model on one node"
         yield f"{needs}, and the largest has {most_of_one_model(there)}; no gang over several nodes holds that"
 

@@ -92,7 +92,15 @@ def _told(detail: TaskDetail, one: MeasuredBest, site: TunerSettings) -> BestOnM
 
 
 def _front(x: str, y: str, summaries: Sequence[ExperimentSummary]) -> MeasuredFront:
-    """Return the Pareto front of two figures. One pass in the order of the first is faster here than `not_beaten`."""
+    """Return the Pareto fronts of two figures on each model of GPU, because figures of several do not compare."""
+    of_models: dict[str | None, list[ExperimentSummary]] = {}
+    for one in summaries:
+        of_models.setdefault(one.gpu_model, []).append(one)
+    return MeasuredFront(x, y, tuple(found for rows in of_models.values() for found in _not_beaten(x, y, rows)))
+
+
+def _not_beaten(x: str, y: str, summaries: Sequence[ExperimentSummary]) -> tuple[str, ...]:
+    """Return the ids of a front. One pass in the order of the first figure is faster here than `not_beaten`."""
     measured = [one for one in summaries if one.status == "success" and x in one.figures and y in one.figures]
     measured.sort(key=lambda one: (one.figures[x], -one.figures[y], one.experiment_id))
     front: list[str] = []
@@ -101,4 +109,4 @@ def _front(x: str, y: str, summaries: Sequence[ExperimentSummary]) -> MeasuredFr
         if one.figures[y] > most:
             most = one.figures[y]
             front.append(one.id)
-    return MeasuredFront(x, y, tuple(front))
+    return tuple(front)

@@ -11,6 +11,7 @@ from corral.features.tuner.tasks.best_combinations import Tried, combination_of,
 
 _SECONDS = ("mean_ttft", "mean_tpot", "mean_e2e_latency", "p90_e2e_latency", "p99_e2e_latency")
 _RATES = ("mean_output_throughput", "mean_total_throughput", "mean_total_throughput_per_gpu")
+_ENERGY = "energy_per_output_token_j"
 _LABELS = {
     "mean_ttft": "time to first token",
     "mean_tpot": "time per output token",
@@ -20,6 +21,7 @@ _LABELS = {
     "mean_output_throughput": "output tokens/s",
     "mean_total_throughput": "tokens/s",
     "mean_total_throughput_per_gpu": "tokens/s per GPU",
+    _ENERGY: "energy per output token",
 }
 _OBJECTIVES = {objective.value: objective for objective in Objective}
 
@@ -101,7 +103,7 @@ def gain_in_words(detail: TaskDetail, best: ExperimentRow, default: ExperimentRo
 def figures(best: ExperimentRow, default: ExperimentRow | None) -> Iterator[Figure]:
     """Yield the measured values of both."""
     ours, theirs = _numbers(best), _numbers(default)
-    for name in (*_RATES, *_SECONDS):
+    for name in (*_RATES, *_SECONDS, _ENERGY):
         if name in ours:
             yield Figure(_LABELS[name], _value(name, ours[name]), _value(name, theirs.get(name)))
     yield Figure("requests answered", _requests(ours), _requests(theirs))
@@ -110,6 +112,8 @@ def figures(best: ExperimentRow, default: ExperimentRow | None) -> Iterator[Figu
 def _value(name: str, value: float | None) -> str:
     if value is None:
         return "-"
+    if name == _ENERGY:
+        return f"{value:,.3g} J"
     return f"{value:,.0f}" if name in _RATES else f"{1000 * value:,.1f} ms"
 
 

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 PAUSE_S = 0.05
 MOST_WAITING = 5_000
 
-Step = Callable[[], None]
+Step = Callable[[], object]
 
 
 class Cleaner:

@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import replace
 from functools import partial
 
@@ -23,6 +23,7 @@ from corral.core.model.runs.launch import (
 )
 from corral.core.ports.runtime import Execution, InnerCommand, Runtime
 from corral.host.runtimes.process.ending.killing import signal_listed
+from corral.host.runtimes.process.procfs import catches
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,8 @@ class NodeLaunches:
         """Launches that were requested since this agent started."""
         self._preparing: set[str] = set()
         self._failed: dict[str, LaunchReport] = {}
+        self._failing: set[str] = set()
+        """Launches whose claim is being taken because they failed: their reports do not say why yet."""
         self._claimed: set[str] = set()
         """Launches that a supervisor is known to have had. If such a launch has no record, its record was lost."""
         self._stopped_for: dict[str, str] = {}
@@ -122,11 +125,13 @@ class NodeLaunches:
 
     def _fail(self, launch: Launch, error: CorralError) -> None:
         never_runs = True
+        self._failing.add(launch.id)
         # If this fails too, no supervisor was asked to run the launch, so none can claim it.
         with contextlib.suppress(BackendFailed):
             never_runs = self._runtimes[launch.runtime].declare_lost(launch.id)
         if never_runs:
             self._failed[launch.id] = failed_launch(launch.id, error)
+        self._failing.discard(launch.id)
 
     def stop(self, launch_id: str) -> None:
         """End a launch. A launch that is not claimed yet never runs. Raises BackendFailed."""
@@ -136,8 +141,11 @@ class NodeLaunches:
             runtime.stop(launch_id)
         self._on_change(launch_id)
 
-    def signal(self, launch_id: str, name: str) -> None:
-        """Send a signal such as "B:USR1" to the processes that it is meant for. Raises Refused for an invalid
+    def signal(self, launch_id: str, name: str, *, caught: bool = False, relayed: bool = False) -> None:
+        """Send a signal such as "B:USR1" to the processes that it is meant for, with `caught` only to those that catch
+        it.
+
+        With `relayed` it goes by those processes that pass it on, if there are any. Raises Refused for an invalid
         signal.
         """
         try:
@@ -147,8 +155,13 @@ class NodeLaunches:
             raise Refused(f"{name!r:.20} is not a signal", field="name") from None
         runtime = self._runtime_of(launch_id)
 
-        def meant() -> Collection[int]:
-            return sent.among(runtime.pids(launch_id), runtime.main_pids(launch_id))
+        def meant() -> Set[int]:
+            main = runtime.main_processes(launch_id)
+            found = sent.among(runtime.pids(launch_id), main.pids)
+            told = {pid for pid in found if catches(pid, number)} if caught else found
+            if relayed and main.relays and number != signal.SIGTERM:
+                return main.relays if told & main.pids else set()
+            return told
 
         signal_listed(meant(), meant, number)
 
@@ -176,6 +189,10 @@ class NodeLaunches:
             report = self._of_runtime(launch_id)
         except BackendFailed as error:
             return LaunchReport(launch_id, LaunchPhase.UNKNOWN, reason=str(error))
+        # The claim of a launch that failed is taken before its report can say why.
+        failing = launch_id in self._failing
+        if report.phase is LaunchPhase.DECLARED_LOST and (failing or launch_id in self._failed):
+            return self._failed.get(launch_id) or LaunchReport(launch_id, LaunchPhase.PREPARING)
         if report.phase is LaunchPhase.UNKNOWN and launch_id in self._preparing:
             return replace(report, phase=LaunchPhase.PREPARING)
         if report.phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):

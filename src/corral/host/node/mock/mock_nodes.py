@@ -12,7 +12,7 @@ from corral.core.ports.engine import EngineTraits, Joined, Left
 from corral.core.ports.node import NodeAgent
 from corral.core.ports.pod_jobs import PodJobs
 from corral.host.node.mock.spawn import AgentSpawner
-from corral.host.node.remote import RemoteNode
+from corral.host.node.remote import AgentSocket, RemoteNode
 from corral.host.telemetry.mock_cluster import ChangingMockFile, MockCluster
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class MockNodes:
 
     def _node(self, name: str) -> RemoteNode:
         if name not in self._nodes:
-            self._nodes[name] = RemoteNode(self._spawner.socket_of(name))
+            self._nodes[name] = RemoteNode(AgentSocket(self._spawner.socket_of(name)))
         return self._nodes[name]
 
 

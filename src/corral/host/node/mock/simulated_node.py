@@ -1,6 +1,7 @@
 """A node with simulated work, which can fail in the ways that real nodes fail."""
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 from corral.clock import Clock
@@ -12,9 +13,12 @@ from corral.core.model.jobs.notification import Notification
 from corral.core.model.runs.launch import Launch, LaunchPhase
 from corral.core.ports.host import Credentials, FileQuery
 from corral.core.ports.node import (
+    DeviceTest,
+    DeviceTestReport,
     ExecOutput,
     FileFinding,
     InputTaken,
+    Keep,
     LogChunk,
     ProcessFound,
     Readiness,
@@ -76,16 +80,23 @@ class SimulatedLaunches(_Part):
     def signal(self, launch_id: str, name: str) -> None:
         self._node.signals.append((launch_id, name))
 
+    def tell_to_save(self, launch_id: str, name: str, stops_in_s: float | None) -> None:
+        self._node.signals.append((launch_id, name))
+
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
         self._node.runtime.set_time_limit(launch_id, time_limit_s)
 
     def reports(self, launch_ids: tuple[str, ...]) -> Reports:
-        return Reports(self._node.clock.now(), tuple(self._node.runtime.report(launch_id) for launch_id in launch_ids))
+        reports = (self._node.runtime.report(launch_id) for launch_id in launch_ids)
+        saved_at = self._node.saved_at
+        return Reports(
+            self._node.clock.now(), tuple(replace(one, saved_at=saved_at.get(one.launch_id)) for one in reports)
+        )
 
     def declare_lost(self, launch_id: str, *, ran: bool) -> bool:
         return self._node.runtime.declare_lost(launch_id, ran=ran)
 
-    def forget(self, launch_id: str, *, keep_scratch: bool) -> None:
+    def forget(self, launch_id: str, *, keep: Keep) -> None:
         self._node.runtime.forget(launch_id)
 
 
@@ -137,6 +148,10 @@ class SimulatedHost(_Part):
     def process(self, pid: int) -> ProcessFound | None:
         return self._node.processes.get(pid)
 
+    def fence(self, pid: int, uid: int, boot_id: str, uuids: tuple[str, ...]) -> str | None:
+        self._node.fenced[pid] = uuids
+        return None
+
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         found = InProcessFileInspector().inspect(queries, who)
         # The programs of jobs are simulated and need not exist.
@@ -156,33 +171,49 @@ class SimulatedHost(_Part):
     def change_slices(self, uuid: str, change: SliceChange) -> SlicePlan:
         return SlicePlan(uuid)
 
+    def driver_log(self, uuid: str) -> tuple[str, ...] | None:
+        return None
+
+    def reaches(self, meeting: Rendezvous) -> str | None:
+        return self._node.unreached
+
+    def test_device(self, test: DeviceTest) -> DeviceTestReport | None:
+        return DeviceTestReport()
+
 
 class SimulatedNode(CarriedAgent):
     """Implements `corral.core.ports.node.NodeAgent` over a simulated runtime, which outlives it.
 
     Attributes:
         obstacle: why nothing can be started, such as a full disk.
+        unreached: why it reaches no meeting place of a gang on another node.
         delay_s: the time that each call takes.
         notes: lines that were written into logs, with their job and rank.
         notifications: requested notifications, by id; of each user at most `most_notifications`.
         signals: the signals sent, with their launches.
+        saved_at: when the last whole checkpoints were named, by launch.
         commands: commands inside launches, by their ids.
         processes: the process table, as far as it is used.
+        fenced: the devices that processes of no launch are kept to, by pid.
         samples: the samples of devices, by UUID, that are read before a start.
         parts: the objects that answer calls, by the names of the parts of an agent.
     """
 
     def __init__(self, runtime: SimulatedRuntime, clock: Clock, *, answer_within_s: float = ANSWER_WITHIN_S) -> None:
         super().__init__(self._carry)
+        self.accounts = None
         self.runtime = runtime
         self.obstacle: str | None = None
+        self.unreached: str | None = None
         self.delay_s = 0.0
         self.notes: list[tuple[str, int, str]] = []
         self.notifications: dict[str, Notification] = {}
         self.most_notifications = 1000
         self.signals: list[tuple[str, str]] = []
+        self.saved_at: dict[str, float] = {}
         self.commands: dict[str, tuple[str, InnerCommand]] = {}
         self.processes: dict[int, ProcessFound] = {}
+        self.fenced: dict[int, tuple[str, ...]] = {}
         self.samples: dict[str, DeviceSample] = {}
         self.clock = clock
         self._answer_within_s = answer_within_s

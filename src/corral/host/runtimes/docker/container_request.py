@@ -80,7 +80,7 @@ def with_devices(devices: Sequence[OrderedDevice], cdi_devices: Collection[str])
     if not devices:
         return {"DeviceRequests": []}
     reached = [Reached(device.uuid, tuple(device.files)) for device in devices]
-    return vendor_named(devices[0].vendor).in_container(reached, cdi_devices)
+    return vendor_named(devices[0].vendor).files.in_container(reached, cdi_devices)
 
 
 def cdi_devices(info: Mapping[str, Any]) -> list[str]:

@@ -18,10 +18,11 @@ from corral.core.model.devices.device import Device
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import BackendFailed, NodeLacks, Refused
 from corral.core.model.home import Home
+from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
 from corral.core.model.jobs.container import Pull
 from corral.core.model.jobs.job import ProcessIdentity
-from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, Lineage, log_mark
-from corral.core.ports.runtime import Execution, InnerCommand
+from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.core.ports.runtime import Execution, InnerCommand, MainProcesses
 from corral.host.runtimes.docker.after_end import Found, ended_report, own_exit_code
 from corral.host.runtimes.docker.container_name import container_name
 from corral.host.runtimes.docker.container_request import body_of
@@ -117,7 +118,7 @@ class DockerRuntime:
             env={name: os.environ[name] for name in (*_DOCKERS_OWN, "PATH") if name in os.environ},
             workdir="/",
             log_path=str(self._home.log_of(launch.job.id, launch.rank)),
-            log_of=log_mark(launch.job),
+            log_of=launch.log_mark,
             scratch_path=str(self._home.scratch_of(launch.job.id)),
             uid=who.uid if become else None,
             gid=who.gid if become else None,
@@ -128,7 +129,7 @@ class DockerRuntime:
             spare_s=RUNNER_S,
             notes=launch.notes,
             append=spec.open_mode == "append" or (spec.open_mode is None and launch.job.attempts > 0),
-            checkpoint_signal=0 if spec.checkpoint_signal is None else int(signal.SIGTERM),
+            checkpoint_signal=_number(spec.checkpoint_signal),
             checkpoint_grace_s=spec.checkpoint_grace_s,
         )
 
@@ -192,9 +193,12 @@ class DockerRuntime:
         # container.
         return frozenset() if self._main(launch_id) is None else found
 
-    def main_pids(self, launch_id: str) -> frozenset[int]:
+    def main_processes(self, launch_id: str) -> MainProcesses:
+        """Return the container's first process, and its runner, which has Docker signal that."""
         main = self._main(launch_id)
-        return frozenset() if main is None else frozenset({main.pid})
+        if main is None:
+            return MainProcesses()
+        return MainProcesses(frozenset({main.pid}), self._runners.main_processes(_runner(launch_id)).pids)
 
     def lineage(self, launch_id: str) -> Lineage:
         """Return the container's first process. All processes of the container descend from it: the kernel gives it
@@ -298,9 +302,13 @@ def _pull_policy(launch: Launch) -> str:
 
 
 def _time_to_save_s(launch: Launch) -> float:
-    """Return the seconds that a job has to save its work before its time limit, once it is told to."""
+    """Return the seconds that Docker gives a job to save its work after SIGTERM. Another signal comes by itself."""
     spec = launch.job.spec
-    return spec.checkpoint_grace_s if spec.checkpoint_signal is not None else 0.0
+    return spec.checkpoint_grace_s if _number(spec.checkpoint_signal) == signal.SIGTERM else 0.0
+
+
+def _number(word: str | None) -> int:
+    return 0 if word is None else signal.Signals[f"SIG{CheckpointSignal.parse(word).name}"].value
 
 
 @contextmanager

@@ -11,6 +11,9 @@ _SOCKET = "/var/run/docker.sock"
 _UNIX = "unix://"
 _DAEMON = "dockerd"
 
+NOT_THERE = "Docker is not installed there"
+"""Why no container can run on a host where `no_docker` finds none, for users of another host."""
+
 
 def socket_there(env: Mapping[str, str] = os.environ) -> bool:
     """Return whether a daemon could answer: its socket exists, or its address is of another kind."""

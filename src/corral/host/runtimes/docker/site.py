@@ -46,6 +46,11 @@ class DockerSite:
         """False: the MPS daemon is the host's, and its clients would need the host's directory and processes."""
         return False
 
+    @property
+    def checkpoints(self) -> bool:
+        """True: Docker passes signals on to a container's main process, and scratch and volumes are the host's."""
+        return True
+
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
         """Return the requested container, after a check.
 

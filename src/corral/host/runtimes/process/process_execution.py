@@ -26,10 +26,10 @@ SOCKET = "exec"
 ANSWER_WITHIN_S = 3.0
 """A supervisor answers within milliseconds, unless its job has stopped it or it is of an earlier version."""
 
-PIECE_BYTES = 128 * 1024
-"""The most bytes read of each stream at once."""
+PIECE_BYTES = 1024 * 1024
+"""The most bytes read of each stream at once. Each takes a round trip, and small ones are slow on distant hosts."""
 
-_PIPE_BYTES = 256 * 1024
+_PIPE_BYTES = PIECE_BYTES
 _MESSAGE_BYTES = 4096
 _KILLED = 137
 _FAILED = 125

@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from corral.core.model.devices.means import HostMeans
 from corral.core.model.runs.launch import LaunchPhase
 from corral.core.ports.runtime import InnerCommand
 from corral.host.runtimes.process import native_supervisor
+from corral.host.runtimes.process.cgroups.device_fence import Numbers
 from corral.host.runtimes.process.cgroups.job_cgroups import JobCgroups
 from corral.host.runtimes.process.ending.killing import kill_with_supervisor, main_pids
 from corral.host.runtimes.process.ending.leftovers import LeftoverKiller
@@ -79,6 +80,7 @@ class ProcessLaunches:
     `on_event(launch_id)` is called when `status` of this launch may have changed. It runs on the watcher's thread and
     must only pass the event on. It may come more than once, or for a launch that is already forgotten. `boot_at` is the
     start of this boot in the server's time, so that supervisors count alike; without it they use the wall clock.
+    `closed_to` returns the device numbers that a launch with these devices must not open.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class ProcessLaunches:
         use_cgroup: bool = True,
         root: str = "",
         boot_at: float | None = None,
+        closed_to: Callable[[Collection[str]], Sequence[Numbers]] = lambda _: (),
     ) -> None:
         self._home = home.resolve()
         self._launches = self._home / "launches"
@@ -98,6 +101,7 @@ class ProcessLaunches:
         self._kill_grace_s = kill_grace_s
         self._use_cgroup = use_cgroup
         self._boot_at = boot_at
+        self._closed_to = closed_to
         tag = tag_of(self._home)
         self._cgroups = JobCgroups(f"corral-{tag}", root)
         self._watcher = Watcher(
@@ -158,7 +162,9 @@ class ProcessLaunches:
 
     @property
     def host_means(self) -> HostMeans:
-        """The levels at which jobs' limits on CPUs and host memory are enforced; ask after `start`."""
+        """The levels at which jobs' limits on CPUs and host memory are enforced, and whether jobs are fenced; ask after
+        `start`.
+        """
         return self._cgroups.host_means
 
     # Doing
@@ -172,8 +178,9 @@ class ProcessLaunches:
         launch_id = launch.launch_id
         records = self._verifier.records(launch_id)
         rlimits, lines = lowered_limits(launch.rlimits)
+        closed = () if launch.acts_for_user else self._closed_to(launch.devices)
         try:
-            limits = self._cgroups.prepare(launch_id, launch.cpu_milli, launch.host_memory_mib)
+            limits = self._cgroups.prepare(launch_id, launch.cpu_milli, launch.host_memory_mib, closed)
         except OSError as error:
             raise LaunchError(f"the limits of job {launch.job_id} cannot be set: {error}") from error
         orders = launch.orders(
@@ -182,6 +189,7 @@ class ProcessLaunches:
             notes=lines,
             cgroup=self._cgroups.path(launch_id),
             limits=limits,
+            closed=self._cgroups.closed_by_program(closed),
             notify_path=self._watcher.notify_path,
             boot_at=self._boot_at,
         )
@@ -267,6 +275,13 @@ class ProcessLaunches:
                 ) from None
 
         return ProcessExecution(command, begin, owner)
+
+    def fence(self, process: LocalProcess, devices: Collection[str]) -> bool:
+        """Keep a process that is of no launch, and all that it will start, from all GPUs but these.
+
+        Return whether only root can undo it. Raises OSError, of which ProcessLookupError says that it has ended.
+        """
+        return self._cgroups.fence_below(process, self._closed_to(devices))
 
     def _force(self, launch_id: str) -> None:
         """Kill a supervisor that does not end its job, and then the job. The remaining processes are killed later."""

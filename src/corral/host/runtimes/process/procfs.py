@@ -179,6 +179,16 @@ def _uids(pid: int) -> list[int]:
     )
 
 
+def catches(pid: int, signum: int) -> bool:
+    """Return whether a process has a handler for this signal; False if it is gone."""
+    try:
+        status = read_file(f"/proc/{pid}/status")
+    except OSError:
+        return False
+    found = next((line for line in status.splitlines() if line.startswith(b"SigCgt:")), b"SigCgt: 0")
+    return bool(int(found.split()[1], 16) >> (signum - 1) & 1)
+
+
 def ancestry(pid: int) -> list[LocalProcess]:
     """Return the process, its parent, and so on, without init."""
     line: list[LocalProcess] = []

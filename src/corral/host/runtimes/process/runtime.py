@@ -11,8 +11,8 @@ from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
 from corral.core.model.jobs.job import ProcessIdentity
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.script_copy import kept_text
-from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, Lineage, log_mark
-from corral.core.ports.runtime import Execution, InnerCommand
+from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.core.ports.runtime import Execution, InnerCommand, MainProcesses
 from corral.host.runtimes.process import copied_script
 from corral.host.runtimes.process.process_launches import LaunchState, ProcessLaunches
 from corral.host.runtimes.process.records.launch_spec import LaunchError, LaunchSpec
@@ -52,7 +52,7 @@ class ProcessRuntime:
                     env=self._with_srun(launch.env),
                     workdir=spec.workdir,
                     log_path=str(self._home.log_of(launch.job.id, launch.rank)),
-                    log_of=log_mark(launch.job),
+                    log_of=launch.log_mark,
                     scratch_path=str(self._home.scratch_of(launch.job.id)),
                     umask=spec.umask,
                     uid=spec.uid if become else None,
@@ -75,6 +75,7 @@ class ProcessRuntime:
                     terminal=_terminal(launch),
                     numa_nodes=() if launch.numa is None else launch.numa.nodes,
                     numa_cpus=() if launch.numa is None else launch.numa.cpus,
+                    devices=tuple(use.device.uuid for use in launch.uses),
                 )
             )
         except (LaunchError, ValueError) as error:
@@ -169,12 +170,12 @@ class ProcessRuntime:
         except OSError:
             return frozenset()
 
-    def main_pids(self, launch_id: str) -> frozenset[int]:
-        """Return the pids of the launched process and of the script below it; empty while the record cannot be read."""
+    def main_processes(self, launch_id: str) -> MainProcesses:
+        """Return the launched process and the script below it; none while the record cannot be read."""
         try:
-            return frozenset(self._processes.main_pids(launch_id))
+            return MainProcesses(frozenset(self._processes.main_pids(launch_id)))
         except (OSError, ValueError, TypeError):
-            return frozenset()
+            return MainProcesses()
 
     def lineage(self, launch_id: str) -> Lineage:
         """Return the marks of a launch's processes: their cgroup, and their descent from the supervisor.

@@ -31,7 +31,8 @@ class Orders(NamedTuple):
     with `terminal` it has a terminal of these rows and columns. SIGKILL comes `spare_s` after the grace: a program that
     ends the job itself reports its end meanwhile. `boot_at` is the start of this boot in the server's time; None if the
     server uses the wall clock. `log_of` names the job uniquely: another job's log in the place of its own is moved
-    aside.
+    aside. `closed` are character devices that the job must not open, with three numbers for each range: major, first
+    minor, last minor. The supervisor then fences `cgroup`, and nothing runs without it.
     """
 
     launch_id: str
@@ -57,6 +58,7 @@ class Orders(NamedTuple):
     wrapped: bool = False
     spare_s: float = 0.0
     log_of: str = ""
+    closed: list[int] | None = None
 
 
 class Command(NamedTuple):

@@ -50,4 +50,5 @@ def _sort_of(request: Request) -> Request:
     """One member of the request, with only the fields that prices depend on."""
     one = replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=(), cores_percent=None)
     anywhere: dict[str, Any] = {"node": None, "nodes": (), "excluded_nodes": (), "labels": (), "prefers": ()}
-    return replace(one, **anywhere, device_uuids=(), disk_mib=0, accept_in_use=None, split_milli=None, tenant=None)
+    anywhere |= {"device_uuids": (), "avoided": ()}
+    return replace(one, **anywhere, disk_mib=0, accept_in_use=None, split_milli=None, tenant=None)

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from corral.host.runtimes.process.procfs import read_file
 
 
-def _mount_of(controller: str, root: str) -> str | None:
+def mount_of(controller: str, root: str) -> str | None:
     """Return the mount point of a v1 controller's hierarchy; "" stands for the unified hierarchy."""
     for line in _lines(f"{root}/proc/self/mounts"):
         _, where, kind, options, *_ = line.split(" ")
@@ -19,9 +19,9 @@ def _mount_of(controller: str, root: str) -> str | None:
     return None
 
 
-def _own_path(controller: str, root: str) -> str | None:
-    """Return this process's path in that hierarchy; None if it lies outside of the visible part."""
-    for line in _lines(f"{root}/proc/self/cgroup"):
+def path_of(process: int | str, controller: str, root: str) -> str | None:
+    """Return a process's path in that hierarchy; None if it lies outside of the visible part."""
+    for line in _lines(f"{root}/proc/{process}/cgroup"):
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(",") and "/.." not in path:
             return path
@@ -42,7 +42,7 @@ def places(controller: str = "", root: str = "") -> list[str]:
     `controller` names a v1 hierarchy, "" the unified one. A service's own group may be a leaf below the delegated group
     (DelegateSubgroup= of systemd.exec), because only a group without processes passes controllers down.
     """
-    mount, own = _mount_of(controller, root), _own_path(controller, root)
+    mount, own = mount_of(controller, root), path_of("self", controller, root)
     if mount is None or own is None:
         return []
     here = f"{mount}{own.rstrip('/')}"
@@ -76,12 +76,12 @@ def make_base(name: str, root: str = "") -> str | None:
 
 def shown(path: str) -> str:
     """Return the cgroup at `path` as /proc/PID/cgroup names it."""
-    return path.removeprefix(_mount_of("", "") or "")
+    return path.removeprefix(mount_of("", "") or "")
 
 
 def is_place_of(path: object, base_name: str, name: str, root: str = "") -> bool:
     """Return whether `path` is the cgroup `name` in a group `base_name`, anywhere in the hierarchy."""
-    mount = _mount_of("", root)
+    mount = mount_of("", root)
     return (
         isinstance(path, str)
         and mount is not None
@@ -99,11 +99,12 @@ def create(path: str) -> None:
         return
 
 
-def write(path: str, data: bytes) -> None:
-    """Write to a file of a cgroup. Raises OSError."""
+def write(path: str, *words: bytes) -> None:
+    """Write to a file of a cgroup, each word by itself. Raises OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        os.write(fd, data)
+        for word in words:
+            os.write(fd, word)
     finally:
         os.close(fd)
 

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fence.h"
 #include "files.h"
 #include "login.h"
 #include "records.h"
@@ -90,6 +91,10 @@ static void reap(int ended) {
 }
 
 int main(int count, char **words) {
+    if (count == 3 && strcmp(words[1], "--try-fence") == 0)
+        return try_fence(words[2]);
+    if (count == 4 && strcmp(words[1], "--fence") == 0)
+        return fence_one(words[2], words[3]);
     if (count != 3) {
         dprintf(2, "usage: corral-supervisor SOCKET LAUNCHES (a server of Corral starts it)\n");
         return 2;

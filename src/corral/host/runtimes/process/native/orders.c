@@ -112,6 +112,8 @@ static bool read_kept(const struct json *line, struct orders *orders) {
     number(&fields, &orders->spare_s);
     const char *log_of = text_or_none(&fields);
     orders->log_of = log_of == NULL ? "" : log_of;
+    orders->closed = list_of(&fields, JSON_WHOLE);
+    fields.wrong |= orders->closed != NULL && orders->cgroup == NULL;
     return !fields.wrong && fields.next == NULL;
 }
 

@@ -31,6 +31,7 @@ struct orders {
     bool wrapped;
     double spare_s; /* so long after the grace SIGKILL comes */
     const char *log_of;    /* "": of any job */
+    const struct json *closed; /* character devices that the job must not open, as for fence_cgroup; NULL: no fence */
 };
 
 /* Needed until the program runs. */

@@ -266,12 +266,15 @@ static void become_job(const struct command *command, const struct streams *stre
 
 /* As fork, into the job's cgroup if it has one: to be born there is at once, and to be moved there waits for every
    processor of the machine, 12 ms on one that is idle. Where the cgroup cannot be had the job is still found by its
-   descent and by its mark. */
-static pid_t fork_into(const char *cgroup) {
+   descent and by its mark. The child is told whether it is inside. */
+static pid_t fork_into(const struct orders *orders, bool *inside) {
+    const char *cgroup = orders->cgroup;
     int fd = -1;
-    if (cgroup != NULL && (mkdir(cgroup, 0777) == 0 || errno == EEXIST))
+    /* One that is fenced was made before: another of that name would have no fence. */
+    if (cgroup != NULL && (orders->closed != NULL || mkdir(cgroup, 0777) == 0 || errno == EEXIST))
         fd = open(cgroup, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     pid_t pid = -1;
+    *inside = true;
     if (fd >= 0) {
         struct clone_args wanted = {
             .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (unsigned long long)fd};
@@ -282,21 +285,25 @@ static pid_t fork_into(const char *cgroup) {
         return pid;
     /* Of a kernel that does not know it, or where a filter of system calls hides it. */
     pid = fork();
-    if (pid == 0 && cgroup != NULL)
-        cgroup_join(cgroup);
+    if (pid == 0)
+        *inside = cgroup != NULL && cgroup_join(cgroup);
     return pid;
 }
 
 pid_t start_program(const struct command *command, const struct streams *streams, const struct orders *orders,
                     struct start_failure *failure) {
     int report[2];
-    pid_t pid = pipe2(report, O_CLOEXEC) == 0 ? fork_into(orders->cgroup) : -1;
+    bool inside;
+    pid_t pid = pipe2(report, O_CLOEXEC) == 0 ? fork_into(orders, &inside) : -1;
     if (pid < 0) {
         EXPLAIN(failure, -1, "cannot make a process for the job: %s", strerror(errno));
         return -1;
     }
     if (pid == 0) {
-        become_job(command, streams, orders, failure);
+        if (orders->closed != NULL && !inside)
+            EXPLAIN(failure, -1, "cannot keep the job from the GPUs of others: its cgroup cannot be entered");
+        else
+            become_job(command, streams, orders, failure);
         /* Its user may have filled every disk, but nobody else reads this pipe. */
         write_all(report[1], failure, sizeof *failure);
         _exit(CANNOT_RUN);

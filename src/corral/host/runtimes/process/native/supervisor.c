@@ -20,6 +20,7 @@
 #include "cgroups.h"
 #include "kill_grace.h"
 #include "exec.h"
+#include "fence.h"
 #include "files.h"
 #include "log.h"
 #include "orders.h"
@@ -297,6 +298,11 @@ static bool prepare(struct job *job) {
         log_note(&job->log, "%s", note->text);
     if (read_stop_reason(job->directory, reason)) {
         record(job, -1, 0, reason, "stopped before it began");
+        return false;
+    }
+    if (orders->closed != NULL && !fence_cgroup(orders->cgroup, orders->closed)) {
+        snprintf(message, sizeof message, "cannot keep the job from the GPUs of others: %s", strerror(errno));
+        record(job, -1, 0, "launch_failed", message);
         return false;
     }
     note_numa(job);

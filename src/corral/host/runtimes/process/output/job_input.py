@@ -6,11 +6,9 @@ program has got so far. So a question may get lost or be repeated; the sender ke
 side is `native/streams.c`.
 """
 
-import base64
-import binascii
-
 from corral.core.model.errors import Refused
 from corral.core.model.jobs.input import MOST_CELLS, TerminalSize
+from corral.wire import bytes_in
 
 SOCKET = "input"
 """The socket's name in the directory of the launch."""
@@ -27,13 +25,9 @@ _OPEN, _CLOSED = b"o", b"c"
 
 def portion_of(data: str, offset: int) -> bytes:
     """Return the bytes of a piece of input that was sent as base64. Raises Refused."""
-    try:
-        portion = base64.b64decode(data, validate=True)
-    except binascii.Error:
-        raise Refused("data: it is not base64", field="data") from None
-    if len(portion) > PORTION_BYTES or not 0 <= offset <= LARGEST_OFFSET:
-        raise Refused(f"{len(portion)} bytes from byte {offset} on are no portion of input", field="data")
-    return portion
+    if not 0 <= offset <= LARGEST_OFFSET:
+        raise Refused(f"no portion of input begins at byte {offset}", field="offset")
+    return bytes_in(data, PORTION_BYTES, field="data")
 
 
 def check_size(size: TerminalSize) -> None:

@@ -33,7 +33,8 @@ class LaunchSpec:
     never gets another job's log. None in `kill_grace_s` and `log_max_bytes` takes the runtime's default.
 
     With `acts_for_user` the program is Corral's own. Log and scratch are the user's, but it runs as the server's user
-    and ends the job itself within `kill_grace_s`; SIGKILL comes `spare_s` later.
+    and ends the job itself within `kill_grace_s`; SIGKILL comes `spare_s` later. All others are fenced if the runtime
+    can: of all GPUs they can open only those in `devices`, by UUID.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -71,6 +72,7 @@ class LaunchSpec:
     acts_for_user: bool = False
     spare_s: float = 0.0
     log_of: str = ""
+    devices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not LAUNCH_ID.fullmatch(self.launch_id):
@@ -126,6 +128,7 @@ class LaunchSpec:
         notes: tuple[str, ...],
         cgroup: str | None,
         limits: list[str],
+        closed: list[int] | None,
         notify_path: str | None,
         boot_at: float | None,
     ) -> Orders:
@@ -154,6 +157,7 @@ class LaunchSpec:
             numa_nodes=list(self.numa_nodes) or None,
             numa_cpus=list(self.numa_cpus) or None,
             log_of=self.log_of,
+            closed=closed,
         )
 
 

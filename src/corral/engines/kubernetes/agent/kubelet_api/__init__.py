@@ -1,0 +1,4 @@
+"""The kubelet's gRPC interfaces on its node: device plugins (v1beta1) and the devices of pods (pod-resources v1).
+
+It needs the extra `corral[kubelet]`, which only an agent in a cluster has.
+"""

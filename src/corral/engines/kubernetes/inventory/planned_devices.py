@@ -1,0 +1,54 @@
+"""The devices that the planner chose for a pod, as an annotation on the pod.
+
+The annotation is written with the binding, so the agent on the node reads it without the server. Whoever may write
+pods can write it: it is a wish, and the agent gives no device by it that another pod has.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corral.core.model.devices.means import Means
+from corral.core.model.units import MILLI_PER_DEVICE
+
+DEVICES = "corral.dev/devices"
+
+MOST_DEVICES = 256
+_DEVICE = re.compile(r"([A-Za-z0-9._-]{1,63}):(\d{1,4}):(\d{0,9}):([a-z]{1,12})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDevice:
+    """A device, or a part of one, for a pod.
+
+    `memory_mib` is None if no amount is granted: the pod then has the memory of its share. `means` is how it is shared.
+    """
+
+    uuid: str
+    share_milli: int = MILLI_PER_DEVICE
+    memory_mib: int | None = None
+    means: Means = Means.EXCLUSIVE
+
+
+def written(devices: Sequence[PlannedDevice]) -> str:
+    """Return the annotation's value: "UUID:MILLI:MIB:MEANS" for each device, with commas; no MIB if it is None."""
+    return ",".join(
+        f"{one.uuid}:{one.share_milli}:{'' if one.memory_mib is None else one.memory_mib}:{one.means.value}"
+        for one in devices
+    )
+
+
+def planned(text: str) -> tuple[PlannedDevice, ...] | None:
+    """Read the annotation, which is untrusted. None if it makes no sense."""
+    parts = text.split(",") if text else []
+    if len(parts) > MOST_DEVICES:
+        return None
+    found = tuple(one for part in parts if (one := _planned(part)) is not None)
+    return found if len(found) == len(parts) else None
+
+
+def _planned(part: str) -> PlannedDevice | None:
+    match = _DEVICE.fullmatch(part)
+    if match is None or match[4] not in {means.value for means in Means} or not 1 <= int(match[2]) <= MILLI_PER_DEVICE:
+        return None
+    return PlannedDevice(match[1], int(match[2]), int(match[3]) if match[3] else None, Means(match[4]))

@@ -1,0 +1,4 @@
+"""The routes that kube-scheduler calls: its extender.
+
+Start at `scheduler_calls.py`.
+"""

@@ -1,0 +1,71 @@
+"""Commands that prepare a Kubernetes cluster."""
+
+from __future__ import annotations
+
+from corral.cli.declaring import DeclaredCommand, DeclaredOptions, flag, path, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class WhichCluster(DeclaredOptions):
+    """The cluster."""
+
+    kubeconfig: str | None = text("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
+    context: str | None = text("--context", metavar="C", help="Context of the kubeconfig, instead of its current one.")
+
+
+class PublishResourcesCommand(
+    DeclaredCommand,
+    runs="corral.features.kubernetes.run_commands.publish_resources",
+    takes=WhichCluster,
+    examples=("corral kubernetes publish-resources --dry-run",),
+):
+    """Write the server's resource names into the cluster, where other systems read them.
+
+    Each is a ConfigMap "cf-crl-GROUP-KEY" in the namespace kube-public. Definitions that somebody else made there are
+    left as they are. It needs the rights get, list, create and patch on configmaps of kube-public.
+    """
+
+    dry_run: bool = flag("--dry-run", help="Print the ConfigMaps that would be written, and write nothing.")
+
+
+class ExtenderConfigCommand(
+    DeclaredCommand,
+    runs="corral.features.kubernetes.run_commands.extender_config",
+    examples=(
+        "corral kubernetes extender-config https://10.96.7.7:7443 --kubernetes-version 1.20",
+        "corral kubernetes extender-config https://10.96.7.7:7443 --merge /etc/kubernetes/scheduler-config.yaml",
+    ),
+):
+    """Print the configuration by which kube-scheduler asks a server of Corral for its pods with GPUs.
+
+    The server must listen at the URL with --tls-cert and --tls-client-ca. kube-scheduler has no DNS of the cluster:
+    write an address. The paths are those on the machine of kube-scheduler, to which --config names the file. With
+    --merge a file that is there is printed with the extender added, or renewed; comments are lost.
+
+    v1beta1 was tried with kube-scheduler 1.20; the other versions are written from the published types.
+    """
+
+    url: str | None = text(metavar="URL", help="Where the server listens, as https://HOST:PORT.")
+    kubernetes_version: str | None = text(
+        "--kubernetes-version", metavar="V", help="Version of kube-scheduler, such as 1.20; default 1.25 or newer."
+    )
+    merge: Path | None = path("--merge", metavar="FILE", help="Add the extender to this configuration.")
+    kubeconfig: str = text(
+        "--scheduler-kubeconfig", metavar="FILE", default="/etc/kubernetes/scheduler.conf", help="Its kubeconfig."
+    )
+    ca: str = text("--ca", metavar="FILE", default="/etc/kubernetes/pki/corral-ca.crt", help="CA of the server.")
+    cert: str = text(
+        "--cert", metavar="FILE", default="/etc/kubernetes/pki/corral-scheduler.crt", help="Its own certificate."
+    )
+    key: str = text("--key", metavar="FILE", default="/etc/kubernetes/pki/corral-scheduler.key", help="Its own key.")
+
+
+class KubernetesCommand(
+    DeclaredCommand,
+    commands={"publish-resources": PublishResourcesCommand, "extender-config": ExtenderConfigCommand},
+    examples=("corral kubernetes publish-resources --dry-run",),
+):
+    """Prepare a Kubernetes cluster for a server of Corral."""

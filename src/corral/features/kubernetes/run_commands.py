@@ -1,0 +1,62 @@
+"""`corral kubernetes`: prepare a cluster for a server."""
+
+from pathlib import Path
+
+from corral.cli.screen import say, write_lines
+from corral.client import Client
+from corral.core.model.errors import Refused
+from corral.features.kubernetes import commands
+
+
+def publish_resources(given: commands.PublishResourcesCommand) -> None:
+    """Run `corral kubernetes publish-resources`."""
+    import yaml
+
+    from corral.engines.kubernetes.cluster.client import Cluster
+    from corral.engines.kubernetes.resource_names.publishing import changes_to, write
+
+    with Client() as client:
+        names = client.resource_names()
+    cluster = Cluster.connect(given.flags.kubeconfig, given.flags.context)
+    changes = changes_to(cluster, names)
+    if given.dry_run:
+        bodies = [change.body for change in changes if change.writes]
+        write_lines(*yaml.safe_dump_all(bodies, sort_keys=False, allow_unicode=True).splitlines() if bodies else ())
+    for change in changes:
+        if given.dry_run:
+            say(str(change))
+        else:
+            write(cluster, change)
+            write_lines(str(change))
+
+
+def extender_config(given: commands.ExtenderConfigCommand) -> None:
+    """Run `corral kubernetes extender-config`."""
+    import yaml
+
+    from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources
+    from corral.engines.kubernetes.extender import scheduler_file
+
+    if given.url is None:
+        raise Refused("the URL of the server is missing; write https://HOST:PORT", field="url")
+    files = scheduler_file.SchedulerFiles(given.kubeconfig, given.ca, given.cert, given.key)
+    entry = scheduler_file.extender_entry(given.url, files, tuple(gpu_resources()))
+    version = scheduler_file.api_version(given.kubernetes_version)
+    if given.merge is None:
+        document = scheduler_file.new_file(version, files, entry)
+    else:
+        document = scheduler_file.merged(_read_yaml(given.merge), entry)
+    if document["apiVersion"] != scheduler_file.TRIED:
+        say(f"{document['apiVersion']} is written from its published types, and was not tried with a kube-scheduler")
+    write_lines(*yaml.safe_dump(document, sort_keys=False, allow_unicode=True).splitlines())
+
+
+def _read_yaml(path: Path) -> object:
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise Refused(f"--merge: cannot read {path}: {error.strerror}", field="--merge") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise Refused(f"--merge: {path} is no YAML: {error!s:.200}", field="--merge") from None

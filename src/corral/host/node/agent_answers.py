@@ -1,0 +1,333 @@
+"""Bounds for the answers of an agent on another host, which may be hostile: it can harm its own node alone.
+
+An answer that no agent of Corral would give is Refused as a whole. Text is made printable, since names and reasons are
+shown in terminals and logs.
+"""
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from corral.core.model.devices.device import DeviceSample, Node
+from corral.core.model.errors import Refused
+from corral.core.model.files.tree import MOST_CONTENT_BYTES, is_digest
+from corral.core.model.printable import printable
+from corral.core.model.runs.launch import LaunchReport, checked_launch_id
+from corral.core.ports.node import (
+    ExecOutput,
+    FileFinding,
+    Gathered,
+    InputTaken,
+    InstallationState,
+    LaidOut,
+    LogChunk,
+    News,
+    ProcessFound,
+    Readiness,
+    Reconciled,
+    Rendezvous,
+    Reports,
+)
+from corral.host.node.protocol import MAX_MESSAGE, BadFrame, message_in
+from corral.trees.text import MOST_IN_PACK, digest_of
+from corral.wire import bytes_in
+
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+"""The most bytes of an answer. The largest honest ones are the news of a host with thousands of processes on its GPUs,
+and pieces of logs.
+"""
+
+MAX_VALUES = 400_000
+"""The most values in an answer: a parsed value takes up to 100 times the memory of its text."""
+
+_MAX_TEXT = 128 * 1024
+_MAX_NAME = 256
+_MAX_DEVICES = 1024
+_MAX_LAUNCHES = 100_000
+_MAX_REMARKS = 1000
+_MAX_PROCESSES = 100_000
+_MAX_AMOUNT = 2**53
+_MAX_COUNT = 2**31
+_LATEST = 1e11
+"""The latest moment in Unix seconds that an agent may name, in the year 5138: it can be shown as a date."""
+
+_SIGNED = frozenset(
+    {
+        *("numa_node", "temperature_c", "below_slowdown_c", "below_shutdown_c"),
+        *("taken_at", "started_at", "at", "read_at", "created_at"),
+    }
+)
+"""Amounts that may be below 0. Moments have limits of their own."""
+
+
+def read_answer(data: bytes) -> dict[str, Any]:
+    """Return the message in a frame, its text made printable. Raises BadFrame for bytes that are none, too many
+    values, or values too deep in each other.
+    """
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_VALUES:
+        raise BadFrame(f"a message has more than {MAX_VALUES} values")
+    message = message_in(data)
+    # In JSON, control characters are escaped. Most answers have no escape, and all of their text is plain ASCII.
+    if b"\\" in data or not data.isascii():
+        try:
+            message = {_printable(name): _printable(value) for name, value in message.items()}
+        except RecursionError:
+            raise BadFrame("a message has values too deep in each other") from None
+    return message
+
+
+def check_answer(call: str, arguments: Mapping[str, Any], result: Any) -> None:
+    """Refuse an answer to this call that makes no sense."""
+    check = _CHECKS.get(call)
+    if check is not None and result is not None:
+        check(arguments, result)
+
+
+def _printable(plain: Any) -> Any:
+    if isinstance(plain, str):
+        return plain if plain.isprintable() else "".join(map(_shown, plain))
+    if isinstance(plain, list):
+        return [_printable(one) for one in plain]
+    if isinstance(plain, dict):
+        return {_printable(name): _printable(value) for name, value in plain.items()}
+    return plain
+
+
+def _shown(character: str) -> str:
+    return character if character.isprintable() or character in "\n\t" else ascii(character)[1:-1]
+
+
+def _expect(holds: bool, what: str) -> None:
+    if not holds:
+        raise Refused(what)
+
+
+def _check_count(things: Collection[object], most: int, what: str) -> None:
+    _expect(len(things) <= most, f"{len(things)} {what}, and {most} are the most")
+
+
+def _check_texts(value: Any, longest: int) -> None:
+    """Refuse text in a value that is too long, and in names also text of several lines."""
+    if isinstance(value, str):
+        _expect(len(value) <= longest, f"a text of {len(value)} characters, and {longest} are the most")
+        _expect(longest > _MAX_NAME or printable(value) == value, f"a name is not printable: {printable(value)!r:.80}")
+    elif isinstance(value, tuple):
+        for one in value:
+            _check_texts(one, longest)
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            _check_texts(name, longest)
+            _check_texts(one, longest)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for one in dataclasses.fields(value):
+            _check_texts(getattr(value, one.name), longest)
+
+
+def _check_amounts(value: Any, signed: Collection[str] = ()) -> None:
+    """Refuse amounts below 0, and amounts that nothing has, in a value and all values within it."""
+    for name, one in ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value)):
+        for amount in one if isinstance(one, tuple) else (one,):
+            if type(amount) in (int, float) and name not in signed:
+                _expect(0 <= amount <= _MAX_AMOUNT, f"{name} is {amount}")
+            elif dataclasses.is_dataclass(amount) and not isinstance(amount, type):
+                _check_amounts(amount, signed)
+
+
+def _check_moments(*moments: float | None) -> None:
+    for at in moments:
+        _expect(at is None or -_LATEST <= at <= _LATEST, f"{at} is no moment")
+
+
+def _check_inventory(node: Node) -> None:
+    _check_count(node.devices, _MAX_DEVICES, "devices")
+    uuids = [device.uuid for device in node.devices]
+    _expect(all(uuids), "a device has no UUID")
+    _expect(len(set(uuids)) == len(uuids), "a device is named twice")
+    parents = {device.parent_uuid for device in node.devices if device.parent_uuid is not None}
+    _expect(parents <= set(uuids), "a slice is of a device that is not there")
+    _check_texts(node, _MAX_NAME)
+    _check_amounts(node, signed=_SIGNED)
+
+
+def _check_samples(samples: Iterable[DeviceSample]) -> None:
+    for sample in samples:
+        _expect(not sample.signs, "signs, which a server finds itself")
+        _check_texts(sample, _MAX_TEXT)
+        _check_amounts(sample, signed=_SIGNED)
+        _check_moments(sample.taken_at, *(process.started_at for process in sample.processes or ()))
+        _check_moments(*(error.at for error in sample.errors))
+        _check_moments(None if sample.vitals is None else sample.vitals.read_at)
+
+
+def _check_news(arguments: Mapping[str, Any], news: News) -> None:
+    _check_moments(news.now)
+    _expect(0 <= news.sequence <= _MAX_AMOUNT, f"the sequence number {news.sequence}")
+    _check_texts(news.epoch, _MAX_NAME)
+    if news.node is not None:
+        _check_inventory(news.node)
+    _check_count(news.samples, 2 * _MAX_DEVICES, "samples")
+    _check_samples(news.samples)
+    _check_count(news.launches, _MAX_LAUNCHES, "launches")
+    _check_count(news.services_lost, _MAX_DEVICES, "lost services")
+    for launch_id in (*news.launches, *(one for lost in news.services_lost for one in lost.launches)):
+        checked_launch_id(launch_id)
+    for lost in news.services_lost:
+        _check_texts(lost, MAX_MESSAGE)
+
+
+def _check_readiness(arguments: Mapping[str, Any], readiness: Readiness) -> None:
+    asked = arguments["uuids"]
+    _expect(all(sample.uuid in asked for sample in readiness.samples), "a sample of a device that was not asked for")
+    _check_count(readiness.samples, len(asked), "samples")
+    _check_samples(readiness.samples)
+    _check_texts(readiness.obstacle, MAX_MESSAGE)
+
+
+def _check_reports(arguments: Mapping[str, Any], answer: Reports) -> None:
+    _expect(
+        tuple(report.launch_id for report in answer.reports) == tuple(arguments["launch_ids"]),
+        "reports of other launches than were asked for",
+    )
+    _check_moments(answer.now)
+    for report in answer.reports:
+        _check_report(report)
+
+
+def _check_report(report: LaunchReport) -> None:
+    _check_moments(report.started_at, report.ended_at, report.saved_at)
+    _check_texts(report, _MAX_TEXT)
+    _expect(report.age_s is None or 0 <= report.age_s <= _LATEST, f"age_s is {report.age_s}")
+    for code in (report.exit_code, report.signal):
+        _expect(code is None or -_MAX_COUNT <= code < _MAX_COUNT, f"an exit code or a signal is {code}")
+
+
+def _check_reconciled(arguments: Mapping[str, Any], answer: Reconciled) -> None:
+    _check_count(answer.remarks, _MAX_REMARKS, "remarks")
+    _check_texts(answer.remarks, MAX_MESSAGE)
+    _check_count(answer.unknown, _MAX_LAUNCHES, "unknown launches")
+    for launch_id in answer.unknown:
+        checked_launch_id(launch_id)
+
+
+def _check_rendezvous(arguments: Mapping[str, Any], answer: Rendezvous) -> None:
+    _check_texts((answer.address, answer.secret), _MAX_NAME)
+    for port in (answer.port, answer.srun_port):
+        _expect(0 < port < 2**16, f"{port} is no port")
+
+
+def _check_log(arguments: Mapping[str, Any], chunk: LogChunk) -> None:
+    data = bytes_in(chunk.data, arguments["max_bytes"], field="data")
+    end = arguments["offset"] + len(data)
+    size = chunk.size_bytes
+    _expect(size is None or 0 <= size <= _MAX_AMOUNT, f"the log has {size} bytes")
+    _expect(not data or (size is not None and end <= size), "a piece of a log beyond its end")
+
+
+def _check_output(arguments: Mapping[str, Any], output: ExecOutput) -> None:
+    after = arguments["after"]
+    _expect(output.sequence in (after, after + 1), f"piece {output.sequence} of an output, after piece {after}")
+    for piece in (output.stdout, output.stderr):
+        bytes_in(piece, MAX_ANSWER_BYTES, field="data")
+    code = output.exit_code
+    _expect(code is None or -_MAX_COUNT <= code < _MAX_COUNT, f"the exit code is {code}")
+    _check_texts(output.message, MAX_MESSAGE)
+
+
+def _check_taken(_arguments: Mapping[str, Any], taken: InputTaken) -> None:
+    # Other calls may have sent more: this one may be a repetition, or only keep a command alive.
+    _expect(0 <= taken.offset <= _MAX_AMOUNT, f"{taken.offset} bytes of input are taken")
+
+
+def _check_start(arguments: Mapping[str, Any], start: int) -> None:
+    _expect(0 <= start <= _MAX_AMOUNT, f"the log was written from byte {start} on")
+
+
+def _check_process(arguments: Mapping[str, Any], found: ProcessFound) -> None:
+    _expect(found.identity.pid == arguments["pid"], "another process than was asked for")
+    _check_count(found.family, _MAX_PROCESSES, "processes")
+    _check_texts(found, _MAX_NAME)
+    _expect(all(0 < pid <= _MAX_COUNT for pid in found.family), "a pid that no process has")
+    _expect(0 <= found.uid < 2**32, f"the user id {found.uid}")
+
+
+def _check_findings(arguments: Mapping[str, Any], findings: tuple[FileFinding, ...]) -> None:
+    asked = arguments["queries"]
+    _check_count(findings, len(asked), "findings")
+    _expect(all(one.query in asked for one in findings), "a finding about a file that was not asked for")
+    for one in findings:
+        _check_texts(one.facts, _MAX_TEXT)
+
+
+def _check_lines(arguments: Mapping[str, Any], lines: tuple[str, ...]) -> None:
+    _check_count(lines, _MAX_REMARKS, "lines")
+    _check_texts(lines, MAX_MESSAGE)
+
+
+def _check_received(arguments: Mapping[str, Any], received: int) -> None:
+    _expect(0 <= received <= _MAX_AMOUNT, f"{received} bytes are there")
+
+
+def _check_state(arguments: Mapping[str, Any], state: InstallationState) -> None:
+    _check_count(state.launches, _MAX_LAUNCHES, "launches")
+    _check_texts(state, _MAX_NAME)
+
+
+def _check_lacks(arguments: Mapping[str, Any], lacks: tuple[str | None, ...]) -> None:
+    _expect(len(lacks) == len(arguments["users"]), "answers about other users than were asked for")
+    _check_texts(lacks, MAX_MESSAGE)
+
+
+def _check_missing(arguments: Mapping[str, Any], digests: tuple[str, ...]) -> None:
+    _check_count(digests, MOST_IN_PACK, "contents")
+    _expect(all(map(is_digest, digests)), "a content is not named by its digest")
+
+
+def _check_laid_out(arguments: Mapping[str, Any], laid_out: LaidOut) -> None:
+    _check_amounts(laid_out)
+
+
+def _check_gathered(arguments: Mapping[str, Any], gathered: Gathered) -> None:
+    _check_count(gathered.left_out, _MAX_REMARKS, "paths")
+    _check_texts(gathered, MAX_MESSAGE)
+    _expect(gathered.tree is None or is_digest(gathered.tree), "a tree is not named by its digest")
+    _expect(0 <= gathered.now <= _LATEST, f"the time is {gathered.now}")
+
+
+def _check_contents(arguments: Mapping[str, Any], contents: tuple[str, ...]) -> None:
+    digests = arguments["digests"]
+    _check_count(contents, len(digests), "contents")
+    for digest, content in zip(digests, contents, strict=False):
+        decoded = bytes_in(content, MOST_CONTENT_BYTES, field="contents")
+        _expect(digest_of(decoded) == digest, "another content than was asked for")
+
+
+def _check_words(arguments: Mapping[str, Any], result: Any) -> None:
+    _check_texts(result, _MAX_TEXT)
+
+
+_CHECKS: Mapping[str, Callable[[Mapping[str, Any], Any], None]] = {
+    "news.since": _check_news,
+    "launches.ready": _check_readiness,
+    "launches.reconcile": _check_reconciled,
+    "launches.rendezvous": _check_rendezvous,
+    "launches.reports": _check_reports,
+    "logs.read": _check_log,
+    "logs.written_since": _check_start,
+    "inputs.write": _check_taken,
+    "executions.read": _check_output,
+    "executions.write": _check_taken,
+    "trees.missing": _check_missing,
+    "trees.lay_out": _check_laid_out,
+    "trees.gathered": _check_gathered,
+    "trees.read": _check_contents,
+    "host.process": _check_process,
+    "host.inspect": _check_findings,
+    "host.rescan": _check_lines,
+    "host.change_slices": _check_words,
+    "host.driver_log": _check_lines,
+    "host.test_device": _check_words,
+    "accounts.lacks": _check_lacks,
+    "installation.state": _check_state,
+    "installation.offer": _check_received,
+    "installation.write": _check_received,
+}
