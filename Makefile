@@ -106,7 +106,7 @@ ahead: setup
 # file sets up is set up once; `long` ones come first (tests/conftest.py), so that none ends alone on one.
 test: setup
 	@$(MAKE) --no-print-directory --jobs 2 lint ahead
-	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+	@.ci/run-tests $(BIN)/pytest
 
 # Real environments, which are fetched for it: a few minutes.
 test-install: setup
