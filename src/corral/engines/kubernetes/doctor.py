@@ -28,6 +28,7 @@ from corral.engines.kubernetes.cluster.resource import (
 from corral.engines.kubernetes.cluster.rights import (
     BINDING,
     COMMANDS_IN_JOBS,
+    HEARING_AGENTS,
     RUNNING_JOBS,
     SEEING,
     ServerRight,
@@ -46,6 +47,7 @@ RIGHTS: Mapping[str, Sequence[ServerRight]] = {
     "to run jobs": RUNNING_JOBS,
     "to run commands inside jobs": COMMANDS_IN_JOBS,
     "to bind pods of others": BINDING,
+    "to hear agents on nodes": HEARING_AGENTS,
     "to hold GPUs": [ServerRight(verb, CONFIG_MAPS, namespace=OWN_NAMESPACE) for verb in ("get", "create", "patch")],
     "to tell why pods of jobs do not begin": [ServerRight("list", EVENTS)],
     # Secrets are mounted too, but few sites let a server read them.

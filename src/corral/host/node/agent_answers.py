@@ -41,8 +41,8 @@ MAX_VALUES = 400_000
 """The most values in an answer: a parsed value takes up to 100 times the memory of its text."""
 
 _MAX_TEXT = 128 * 1024
-_MAX_NAME = 256
-_MAX_DEVICES = 1024
+MAX_NAME = 256
+MAX_DEVICES = 1024
 _MAX_LAUNCHES = 100_000
 _MAX_REMARKS = 1000
 _MAX_PROCESSES = 100_000
@@ -102,25 +102,26 @@ def _expect(holds: bool, what: str) -> None:
         raise Refused(what)
 
 
-def _check_count(things: Collection[object], most: int, what: str) -> None:
+def check_count(things: Collection[object], most: int, what: str) -> None:
+    """Refuse more than `most` things, in words `what` they are."""
     _expect(len(things) <= most, f"{len(things)} {what}, and {most} are the most")
 
 
-def _check_texts(value: Any, longest: int) -> None:
+def check_texts(value: Any, longest: int) -> None:
     """Refuse text in a value that is too long, and in names also text of several lines."""
     if isinstance(value, str):
         _expect(len(value) <= longest, f"a text of {len(value)} characters, and {longest} are the most")
-        _expect(longest > _MAX_NAME or printable(value) == value, f"a name is not printable: {printable(value)!r:.80}")
+        _expect(longest > MAX_NAME or printable(value) == value, f"a name is not printable: {printable(value)!r:.80}")
     elif isinstance(value, tuple):
         for one in value:
-            _check_texts(one, longest)
+            check_texts(one, longest)
     elif isinstance(value, Mapping):
         for name, one in value.items():
-            _check_texts(name, longest)
-            _check_texts(one, longest)
+            check_texts(name, longest)
+            check_texts(one, longest)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for one in dataclasses.fields(value):
-            _check_texts(getattr(value, one.name), longest)
+            check_texts(getattr(value, one.name), longest)
 
 
 def _check_amounts(value: Any, signed: Collection[str] = ()) -> None:
@@ -133,54 +134,57 @@ def _check_amounts(value: Any, signed: Collection[str] = ()) -> None:
                 _check_amounts(amount, signed)
 
 
-def _check_moments(*moments: float | None) -> None:
+def check_moments(*moments: float | None) -> None:
+    """Refuse moments in Unix seconds that cannot be shown as dates."""
     for at in moments:
         _expect(at is None or -_LATEST <= at <= _LATEST, f"{at} is no moment")
 
 
-def _check_inventory(node: Node) -> None:
-    _check_count(node.devices, _MAX_DEVICES, "devices")
+def check_inventory(node: Node) -> None:
+    """Refuse a node that no driver would find."""
+    check_count(node.devices, MAX_DEVICES, "devices")
     uuids = [device.uuid for device in node.devices]
     _expect(all(uuids), "a device has no UUID")
     _expect(len(set(uuids)) == len(uuids), "a device is named twice")
     parents = {device.parent_uuid for device in node.devices if device.parent_uuid is not None}
     _expect(parents <= set(uuids), "a slice is of a device that is not there")
-    _check_texts(node, _MAX_NAME)
+    check_texts(node, MAX_NAME)
     _check_amounts(node, signed=_SIGNED)
 
 
-def _check_samples(samples: Iterable[DeviceSample]) -> None:
+def check_samples(samples: Iterable[DeviceSample]) -> None:
+    """Refuse samples that no driver would give."""
     for sample in samples:
         _expect(not sample.signs, "signs, which a server finds itself")
-        _check_texts(sample, _MAX_TEXT)
+        check_texts(sample, _MAX_TEXT)
         _check_amounts(sample, signed=_SIGNED)
-        _check_moments(sample.taken_at, *(process.started_at for process in sample.processes or ()))
-        _check_moments(*(error.at for error in sample.errors))
-        _check_moments(None if sample.vitals is None else sample.vitals.read_at)
+        check_moments(sample.taken_at, *(process.started_at for process in sample.processes or ()))
+        check_moments(*(error.at for error in sample.errors))
+        check_moments(None if sample.vitals is None else sample.vitals.read_at)
 
 
 def _check_news(arguments: Mapping[str, Any], news: News) -> None:
-    _check_moments(news.now)
+    check_moments(news.now)
     _expect(0 <= news.sequence <= _MAX_AMOUNT, f"the sequence number {news.sequence}")
-    _check_texts(news.epoch, _MAX_NAME)
+    check_texts(news.epoch, MAX_NAME)
     if news.node is not None:
-        _check_inventory(news.node)
-    _check_count(news.samples, 2 * _MAX_DEVICES, "samples")
-    _check_samples(news.samples)
-    _check_count(news.launches, _MAX_LAUNCHES, "launches")
-    _check_count(news.services_lost, _MAX_DEVICES, "lost services")
+        check_inventory(news.node)
+    check_count(news.samples, 2 * MAX_DEVICES, "samples")
+    check_samples(news.samples)
+    check_count(news.launches, _MAX_LAUNCHES, "launches")
+    check_count(news.services_lost, MAX_DEVICES, "lost services")
     for launch_id in (*news.launches, *(one for lost in news.services_lost for one in lost.launches)):
         checked_launch_id(launch_id)
     for lost in news.services_lost:
-        _check_texts(lost, MAX_MESSAGE)
+        check_texts(lost, MAX_MESSAGE)
 
 
 def _check_readiness(arguments: Mapping[str, Any], readiness: Readiness) -> None:
     asked = arguments["uuids"]
     _expect(all(sample.uuid in asked for sample in readiness.samples), "a sample of a device that was not asked for")
-    _check_count(readiness.samples, len(asked), "samples")
-    _check_samples(readiness.samples)
-    _check_texts(readiness.obstacle, MAX_MESSAGE)
+    check_count(readiness.samples, len(asked), "samples")
+    check_samples(readiness.samples)
+    check_texts(readiness.obstacle, MAX_MESSAGE)
 
 
 def _check_reports(arguments: Mapping[str, Any], answer: Reports) -> None:
@@ -188,29 +192,29 @@ def _check_reports(arguments: Mapping[str, Any], answer: Reports) -> None:
         tuple(report.launch_id for report in answer.reports) == tuple(arguments["launch_ids"]),
         "reports of other launches than were asked for",
     )
-    _check_moments(answer.now)
+    check_moments(answer.now)
     for report in answer.reports:
         _check_report(report)
 
 
 def _check_report(report: LaunchReport) -> None:
-    _check_moments(report.started_at, report.ended_at, report.saved_at)
-    _check_texts(report, _MAX_TEXT)
+    check_moments(report.started_at, report.ended_at, report.saved_at)
+    check_texts(report, _MAX_TEXT)
     _expect(report.age_s is None or 0 <= report.age_s <= _LATEST, f"age_s is {report.age_s}")
     for code in (report.exit_code, report.signal):
         _expect(code is None or -_MAX_COUNT <= code < _MAX_COUNT, f"an exit code or a signal is {code}")
 
 
 def _check_reconciled(arguments: Mapping[str, Any], answer: Reconciled) -> None:
-    _check_count(answer.remarks, _MAX_REMARKS, "remarks")
-    _check_texts(answer.remarks, MAX_MESSAGE)
-    _check_count(answer.unknown, _MAX_LAUNCHES, "unknown launches")
+    check_count(answer.remarks, _MAX_REMARKS, "remarks")
+    check_texts(answer.remarks, MAX_MESSAGE)
+    check_count(answer.unknown, _MAX_LAUNCHES, "unknown launches")
     for launch_id in answer.unknown:
         checked_launch_id(launch_id)
 
 
 def _check_rendezvous(arguments: Mapping[str, Any], answer: Rendezvous) -> None:
-    _check_texts((answer.address, answer.secret), _MAX_NAME)
+    check_texts((answer.address, answer.secret), MAX_NAME)
     for port in (answer.port, answer.srun_port):
         _expect(0 < port < 2**16, f"{port} is no port")
 
@@ -230,7 +234,7 @@ def _check_output(arguments: Mapping[str, Any], output: ExecOutput) -> None:
         bytes_in(piece, MAX_ANSWER_BYTES, field="data")
     code = output.exit_code
     _expect(code is None or -_MAX_COUNT <= code < _MAX_COUNT, f"the exit code is {code}")
-    _check_texts(output.message, MAX_MESSAGE)
+    check_texts(output.message, MAX_MESSAGE)
 
 
 def _check_taken(_arguments: Mapping[str, Any], taken: InputTaken) -> None:
@@ -244,23 +248,23 @@ def _check_start(arguments: Mapping[str, Any], start: int) -> None:
 
 def _check_process(arguments: Mapping[str, Any], found: ProcessFound) -> None:
     _expect(found.identity.pid == arguments["pid"], "another process than was asked for")
-    _check_count(found.family, _MAX_PROCESSES, "processes")
-    _check_texts(found, _MAX_NAME)
+    check_count(found.family, _MAX_PROCESSES, "processes")
+    check_texts(found, MAX_NAME)
     _expect(all(0 < pid <= _MAX_COUNT for pid in found.family), "a pid that no process has")
     _expect(0 <= found.uid < 2**32, f"the user id {found.uid}")
 
 
 def _check_findings(arguments: Mapping[str, Any], findings: tuple[FileFinding, ...]) -> None:
     asked = arguments["queries"]
-    _check_count(findings, len(asked), "findings")
+    check_count(findings, len(asked), "findings")
     _expect(all(one.query in asked for one in findings), "a finding about a file that was not asked for")
     for one in findings:
-        _check_texts(one.facts, _MAX_TEXT)
+        check_texts(one.facts, _MAX_TEXT)
 
 
 def _check_lines(arguments: Mapping[str, Any], lines: tuple[str, ...]) -> None:
-    _check_count(lines, _MAX_REMARKS, "lines")
-    _check_texts(lines, MAX_MESSAGE)
+    check_count(lines, _MAX_REMARKS, "lines")
+    check_texts(lines, MAX_MESSAGE)
 
 
 def _check_received(arguments: Mapping[str, Any], received: int) -> None:
@@ -268,17 +272,17 @@ def _check_received(arguments: Mapping[str, Any], received: int) -> None:
 
 
 def _check_state(arguments: Mapping[str, Any], state: InstallationState) -> None:
-    _check_count(state.launches, _MAX_LAUNCHES, "launches")
-    _check_texts(state, _MAX_NAME)
+    check_count(state.launches, _MAX_LAUNCHES, "launches")
+    check_texts(state, MAX_NAME)
 
 
 def _check_lacks(arguments: Mapping[str, Any], lacks: tuple[str | None, ...]) -> None:
     _expect(len(lacks) == len(arguments["users"]), "answers about other users than were asked for")
-    _check_texts(lacks, MAX_MESSAGE)
+    check_texts(lacks, MAX_MESSAGE)
 
 
 def _check_missing(arguments: Mapping[str, Any], digests: tuple[str, ...]) -> None:
-    _check_count(digests, MOST_IN_PACK, "contents")
+    check_count(digests, MOST_IN_PACK, "contents")
     _expect(all(map(is_digest, digests)), "a content is not named by its digest")
 
 
@@ -287,22 +291,22 @@ def _check_laid_out(arguments: Mapping[str, Any], laid_out: LaidOut) -> None:
 
 
 def _check_gathered(arguments: Mapping[str, Any], gathered: Gathered) -> None:
-    _check_count(gathered.left_out, _MAX_REMARKS, "paths")
-    _check_texts(gathered, MAX_MESSAGE)
+    check_count(gathered.left_out, _MAX_REMARKS, "paths")
+    check_texts(gathered, MAX_MESSAGE)
     _expect(gathered.tree is None or is_digest(gathered.tree), "a tree is not named by its digest")
     _expect(0 <= gathered.now <= _LATEST, f"the time is {gathered.now}")
 
 
 def _check_contents(arguments: Mapping[str, Any], contents: tuple[str, ...]) -> None:
     digests = arguments["digests"]
-    _check_count(contents, len(digests), "contents")
+    check_count(contents, len(digests), "contents")
     for digest, content in zip(digests, contents, strict=False):
         decoded = bytes_in(content, MOST_CONTENT_BYTES, field="contents")
         _expect(digest_of(decoded) == digest, "another content than was asked for")
 
 
 def _check_words(arguments: Mapping[str, Any], result: Any) -> None:
-    _check_texts(result, _MAX_TEXT)
+    check_texts(result, _MAX_TEXT)
 
 
 _CHECKS: Mapping[str, Callable[[Mapping[str, Any], Any], None]] = {

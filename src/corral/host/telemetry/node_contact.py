@@ -12,11 +12,11 @@ from corral.core.model.devices.device import (
     SERVICE,
     Device,
     DeviceCondition,
-    DeviceProcess,
     DeviceSample,
     Node,
     Silence,
 )
+from corral.core.model.devices.sample_moments import moved
 from corral.core.model.fact import ConditionObserved, NodeObserved, NodeRemoved, Observation, SilenceObserved
 from corral.core.model.printable import printable
 from corral.core.model.units import format_duration
@@ -364,17 +364,4 @@ class WatchedNode:
             self._clock_difference_s = difference_s
             ahead_s = 0.0 if abs(difference_s) < CLOCKS_AGREE_S else -difference_s
             self._seen = replace(self._seen, clock_ahead_s=ahead_s)
-        return [_moved(sample, self._clock_difference_s) for sample in samples] if self._clock_difference_s else samples
-
-
-def _moved(sample: DeviceSample, by_s: float) -> DeviceSample:
-    processes = sample.processes
-    if processes is not None:
-        processes = tuple(_process_moved(process, by_s) for process in processes)
-    errors = tuple(replace(error, at=error.at + by_s) for error in sample.errors)
-    vitals = None if sample.vitals is None else replace(sample.vitals, read_at=sample.vitals.read_at + by_s)
-    return replace(sample, taken_at=sample.taken_at + by_s, processes=processes, errors=errors, vitals=vitals)
-
-
-def _process_moved(process: DeviceProcess, by_s: float) -> DeviceProcess:
-    return process if process.started_at is None else replace(process, started_at=process.started_at + by_s)
+        return [moved(sample, self._clock_difference_s) for sample in samples] if self._clock_difference_s else samples

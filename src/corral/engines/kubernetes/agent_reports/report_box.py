@@ -1,8 +1,8 @@
 """The latest report of each node's agent. Does no I/O."""
 
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from corral.core.model.errors import Refused
 from corral.core.model.printable import printable
@@ -20,6 +20,7 @@ class NodeReport:
         report: what it says. Its moments are by the server's clock.
         heard_at: when it came, Unix seconds.
         silent_after_s: the node is silent if no further report comes for this long.
+        process_pods: the pods of processes in the samples, by pid, where they are known.
     """
 
     node: str
@@ -27,6 +28,7 @@ class NodeReport:
     report: AgentReport
     heard_at: float
     silent_after_s: float
+    process_pods: Mapping[int, PodName] = field(default_factory=dict)
 
 
 Subscriber = Callable[[NodeReport], None]

@@ -56,6 +56,7 @@ LEASES = ResourceType("coordination.k8s.io", "v1", "leases", "Lease")
 ACCESS_REVIEWS = ResourceType(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
+TOKEN_REVIEWS = ResourceType("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 
 OWN_NAMESPACE = "corral-system"
 """The namespace of objects that all servers of a cluster share: the binding lease, and the GPUs held for services."""

@@ -16,6 +16,7 @@ from corral.engines.kubernetes.cluster.resource import (
     OWN_NAMESPACE,
     PODS,
     SERVICES,
+    TOKEN_REVIEWS,
     ResourceType,
 )
 
@@ -62,6 +63,9 @@ BINDING = (
     *(ServerRight(verb, LEASES, namespace=OWN_NAMESPACE) for verb in ("get", "create", "patch")),
 )
 """The rights to bind the pods of others. A server without these rights runs too, but binds no pods."""
+
+HEARING_AGENTS = (ServerRight("create", TOKEN_REVIEWS, everywhere=True),)
+"""The rights to find out who sends a report on a node."""
 
 
 def missing_rights(cluster: Cluster, rights: Iterable[ServerRight]) -> list[ServerRight]:

@@ -15,6 +15,8 @@ from corral.core.ports.node import NodeAgent
 from corral.core.ports.pod_jobs import PodJobs
 from corral.engines.kubernetes.agent_reports.agent_pods import agent_pods_of
 from corral.engines.kubernetes.agent_reports.report_box import ReportBox
+from corral.engines.kubernetes.agent_reports.report_taker import ReportTaker
+from corral.engines.kubernetes.agent_reports.token_reviews import TokenReviews
 from corral.engines.kubernetes.binding.pod_binding import PodBinding
 from corral.engines.kubernetes.binding.serving_lease import candidate
 from corral.engines.kubernetes.cluster.client import Cluster
@@ -106,10 +108,10 @@ class KubernetesEngine:
         self._clock = clock
         self._book = NodeBook(clock)
         self._nodes, self._pods = ObjectWatch(cluster, NODES), ObjectWatch(cluster, PODS)
-        self._nodes.cache(read_node).subscribe(self._book.nodes_changed)
+        node_facts = self._nodes.cache(read_node)
+        node_facts.subscribe(self._book.nodes_changed)
         occupants = self._pods.cache(keep_occupant)
         occupants.subscribe(self._book.occupants_changed)
-        self._agent_pods = self._pods.cache(agent_pods_of(settings.kubernetes.agent_account))
         self._reports = ReportBox()
         site, names = _pod_site(cluster, settings), names_of_server(home.cluster_tag_file)
         self._own_pods = pods = PodRuntime(
@@ -133,6 +135,15 @@ class KubernetesEngine:
             users=dict(settings.kubernetes.pod_users),
         )
         self._placed = PlacedPods(cluster, occupants, self._binding, dict(settings.kubernetes.pod_users))
+        self._report_taker = ReportTaker(
+            self._reports,
+            TokenReviews(cluster, settings.kubernetes.agent_account, clock),
+            self._pods.cache(agent_pods_of(settings.kubernetes.agent_account)),
+            self._placed.occupant,
+            clock,
+            silent_after_s=settings.node_silent_after_s,
+        )
+        node_facts.subscribe(self._report_taker.nodes_changed)
         self._runtimes: Mapping[str, ClusterRuntime] = {DEFAULT_RUNTIME: pods, BINDING_RUNTIME: self._binding.runtime}
         self._records = ClusterLaunches(
             self._runtimes, lambda job_id: BINDING_RUNTIME if self._binding.has(job_id) else None
@@ -148,7 +159,7 @@ class KubernetesEngine:
             least_sample_interval_s=LEAST_INTERVAL_S,
             containers=site,
             via=lambda node: "kubernetes",
-            offers=(self._placed,),
+            offers=(self._placed, self._report_taker),
         )
         readings = _gpu_readings(cluster, self._book, settings, clock)
         self._patrols = (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 from corral.core.model.devices.device import HoldingPod
 from corral.core.model.placing.placement_rules import NAMESPACE_TAG, Labels, Selector
@@ -19,6 +19,14 @@ PodName = tuple[str, str]
 """The namespace and the name of a pod."""
 
 
+class PodContainer(NamedTuple):
+    """A container of a pod, by the id that its runtime has given it."""
+
+    id: str
+    name: str
+    image: str
+
+
 @dataclass(frozen=True, slots=True)
 class Occupant:
     """A pod that is bound to a node and has not ended.
@@ -29,6 +37,7 @@ class Occupant:
         tags: its labels and its namespace, for rules about pods on the same node.
         apart: selectors of the pods that it keeps off its node.
         running: its containers that run, if it has devices.
+        containers: its containers that have an id, if it has devices.
         unreadable: why its requests cannot be read; it then counts as taking the whole node. None if they can.
     """
 
@@ -40,6 +49,7 @@ class Occupant:
     apart: tuple[Selector, ...] = ()
     unreadable: str | None = None
     running: tuple[str, ...] = ()
+    containers: tuple[PodContainer, ...] = ()
 
     @property
     def key(self) -> PodName:
@@ -81,6 +91,7 @@ def keep_occupant(item: Mapping[str, Any]) -> Occupant | None:
         apart=apart,
         unreadable=unreadable,
         running=_running(status) if gpus_of(requests) else (),
+        containers=_containers(status) if gpus_of(requests) else (),
     )
 
 
@@ -89,6 +100,20 @@ def _running(status: Mapping[str, Any]) -> tuple[str, ...]:
         intern(str(one.get("name") or ""))
         for one in sequence(status.get("containerStatuses"))
         if "running" in mapping(one.get("state")) and "terminated" not in mapping(one.get("state"))
+    )
+
+
+def _containers(status: Mapping[str, Any]) -> tuple[PodContainer, ...]:
+    # The id is written with its runtime, as containerd://ID.
+    found = (
+        (str(one.get("containerID") or "").rpartition("://")[2], one)
+        for part in ("initContainerStatuses", "containerStatuses")
+        for one in sequence(status.get(part))
+    )
+    return tuple(
+        PodContainer(id_, intern(str(one.get("name") or "")), intern(str(one.get("image") or "")))
+        for id_, one in found
+        if id_
     )
 
 

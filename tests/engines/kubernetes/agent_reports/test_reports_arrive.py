@@ -1,0 +1,132 @@
+"""Reports are taken over HTTPS from the pods of agents alone, each for its own node."""
+
+import gzip
+import http.client
+import re
+import socket
+import ssl
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from corral.engines.kubernetes.agent_reports.report_reading import MAX_BODY_BYTES
+from corral.engines.kubernetes.cluster.resource import PODS
+from tests.certificates import make_certificate, needs_openssl
+from tests.engines.kubernetes.agent_reports.agents import (
+    body_of,
+    make_account,
+    make_agent_pod,
+    report,
+    token_of,
+)
+from tests.engines.kubernetes.engine.conftest import site
+from tests.engines.kubernetes.engine.site import Site
+from tests.engines.kubernetes.nodes import make_node
+
+__all__ = ["site"]
+
+PATH = "/api/v1/agent-reports"
+PATIENCE_S = 60.0
+
+
+class Reporting:
+    """A server with TLS over a real API server, two nodes, and the pods of their agents."""
+
+    def __init__(self, site: Site, directory: Path) -> None:
+        self.site = site
+        cluster, namespace = site.cluster, site.namespace
+        self.nodes = [f"{site.prefix}-{number}" for number in range(2)]
+        for name in self.nodes:
+            make_node(cluster, name, gpus=1)
+        account = make_account(cluster, namespace)
+        self.uids = [make_agent_pod(cluster, namespace, f"agent-{name}", name) for name in self.nodes]
+        self.tokens = [
+            token_of(cluster, namespace, (f"agent-{name}", uid))
+            for name, uid in zip(self.nodes, self.uids, strict=True)
+        ]
+        site.home.mkdir()
+        (site.home / "config.yaml").write_text(f"kubernetes:\n  agent_account: {account}\n")
+        self.certificate, key = make_certificate(directory)
+        site.up("--listen", "127.0.0.1:0", "--tls-cert", str(self.certificate), "--tls-key", str(key))
+        url = re.search(r"serving on .*https://127.0.0.1:(\d+)", (site.home / "server.log").read_text())
+        assert url is not None
+        self.port = int(url[1])
+
+    def post(self, body: bytes, token: str | None, *, encoding: str | None = None) -> tuple[int, str]:
+        """Send a report once the server may know the agent's pod and takes the next report of its node."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            context = ssl.create_default_context(cafile=str(self.certificate))
+            line = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE_S, context=context)
+            headers = {} if token is None else {"authorization": f"Bearer {token}"}
+            if encoding is not None:
+                headers["content-encoding"] = encoding
+            line.request("POST", PATH, body, headers)
+            answer = line.getresponse()
+            said = answer.read().decode()
+            line.close()
+            if answer.status != http.HTTPStatus.SERVICE_UNAVAILABLE:
+                return answer.status, said
+            assert time.monotonic() < deadline, said
+            time.sleep(0.1)
+
+    def at_socket(self, body: bytes, token: str) -> int:
+        """Send a report to the server's own socket."""
+        line = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
+        line.sock = socket.socket(socket.AF_UNIX)
+        line.sock.connect(str(self.site.home / "corral.sock"))
+        line.request("POST", PATH, body, {"authorization": f"Bearer {token}"})
+        status = line.getresponse().status
+        line.close()
+        return status
+
+
+@pytest.fixture
+def reporting(site: Site, tmp_path: Path) -> Reporting:
+    return Reporting(site, tmp_path)
+
+
+@needs_openssl
+def test_an_agents_pod_reports_its_own_node_and_nobody_else_reports(reporting: Reporting) -> None:
+    (first, second), namespace = reporting.nodes, reporting.site.namespace
+    cluster = reporting.site.cluster
+    mine, theirs = (f"GPU-{uuid.uuid4()}" for _ in range(2))
+    assert reporting.post(body_of(report("x", mine)), reporting.tokens[0]) == (204, "")
+    packed = gzip.compress(body_of(report(first, theirs)))
+    assert reporting.post(packed, reporting.tokens[1], encoding="gzip") == (204, "")
+    # It named the first node, and its devices are the second's all the same: the first cannot have them.
+    status, said = reporting.post(body_of(report(first, theirs)), reporting.tokens[0])
+    assert status == 422
+    assert f"node {second} has it" in said
+
+    status, said = reporting.post(body_of(report("x", mine), protocol=7), reporting.tokens[0])
+    assert status == 422
+    assert "form 7, and this server reads form 1" in said
+    assert f"on node {first} is refused" in (reporting.site.home / "server.log").read_text()
+    status, said = reporting.post(b" " * (MAX_BODY_BYTES + 1), reporting.tokens[0])
+    assert status == 413
+    bomb = gzip.compress(bytes(64 << 20))
+    status, said = reporting.post(bomb, reporting.tokens[0], encoding="gzip")
+    assert status == 422
+    assert "unpacked, the limit" in said
+    status, said = reporting.post(b"{}", reporting.tokens[0], encoding="br")
+    assert status == 422
+
+    for token in (None, "corral", reporting.tokens[0][:-4] + "AAAA", (reporting.site.home / "token").read_text()):
+        assert reporting.post(b"{}", None if token is None else token.strip())[0] == 401
+    elsewhere = token_of(cluster, namespace, (f"agent-{first}", reporting.uids[0]), audiences=("x",))
+    assert reporting.post(b"{}", elsewhere)[0] == 401
+
+    deadline = time.monotonic() + PATIENCE_S
+    while reporting.at_socket(body_of(report("x", mine)), reporting.tokens[0]) != 204:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    cluster.delete(PODS, f"agent-{first}", namespace, grace_s=0)
+    while reporting.post(body_of(report("x", mine)), reporting.tokens[0])[0] != 401:
+        assert time.monotonic() < deadline, "the token of a deleted pod is taken"
+        time.sleep(0.2)
+    # Another pod of the same name is another pod.
+    make_agent_pod(cluster, namespace, f"agent-{first}", first)
+    assert reporting.post(body_of(report("x", mine)), reporting.tokens[0])[0] == 401
