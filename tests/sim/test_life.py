@@ -1,11 +1,19 @@
 """A server over nodes keeps its promises through faults, and a promise that it breaks is told."""
 
+from pathlib import Path
+
 import pytest
 
+from corral.clock import ManualClock
+from corral.config import Settings
+from corral.core.model.errors import LedgerFailed
+from corral.core.model.home import Home
+from corral.core.model.jobs.submission import Submission
 from corral.core.model.runs.launch import Launch
 from corral.sim.faults import faulty_node
 from corral.sim.faults.faulty_node import WitnessedRuntime
-from corral.sim.faults.life import simulate
+from corral.sim.faults.faulty_server import FaultyServer
+from corral.sim.faults.life import SOMEBODY, simulate
 
 pytestmark = pytest.mark.long
 
@@ -19,7 +27,22 @@ def test_a_life_with_faults_ends_with_every_job_accounted_for() -> None:
 
 def test_a_life_has_full_disks_and_wrong_clocks_too() -> None:
     happened = {name for seed in range(4) for name in simulate(nodes=2, gpus=2, jobs=15, seed=seed)["events"]}
-    assert {"fill_disk", "set_clock", "drift"} <= happened
+    assert {"fill_disk", "fill_ledger", "set_clock", "drift"} <= happened
+
+
+def test_a_server_whose_disk_is_full_writes_nothing_until_there_is_room(tmp_path: Path) -> None:
+    clock = ManualClock(1000.0)
+    server = FaultyServer(Home(tmp_path), {}, clock, Settings())
+    try:
+        server.fill_disk()
+        work = [Submission(("true",)) for _ in range(200)]
+        with pytest.raises(LedgerFailed, match="is full; nothing was written"):
+            server.service.submit(work, SOMEBODY)
+        assert not server.ledger.view().jobs
+        server.clear_disk()
+        assert len(server.service.submit(work, SOMEBODY)) == 200
+    finally:
+        server.close()
 
 
 # `make soak` lives 2,000 of them.

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from corral.clock import ManualClock
 from corral.config import Settings
@@ -11,19 +12,23 @@ from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.watching.draining import DrainWatch
 from corral.core.control.watching.health_watch import HealthWatch, ProbationEnd
 from corral.core.control.watching.sick_devices import SickDevices
-from corral.core.ledger.store import open_ledger
+from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.lifecycle.device_faults import device_fell_sick
 from corral.core.lifecycle.device_health import HealthPolicy
 from corral.core.model.answers.site import ServerInfo
 from corral.core.model.devices.device import Device
 from corral.core.model.devices.health import DeviceHealth
+from corral.core.model.errors import LedgerFailed
 from corral.core.model.fact import NodeObserved
 from corral.core.model.home import Home
-from corral.core.ports.ledger import Decided, Ledger
+from corral.core.ports.ledger import Decided
 from corral.host.telemetry.hub import Hub
 from corral.sim.faults.faulty_node import Cable, FaultyNode, NodeLink
 
 PATIENCE_S = 120.0
+_MOST_PAGES = 4_294_967_294
+"""SQLite's own limit of the pages of a database."""
+
 _HESITATION_S = 0.03
 """The time after which a planned start that was not made counts as impossible for now."""
 
@@ -46,12 +51,17 @@ class PassedTests:
 
 
 class FaultyServer:
-    """One server over a ledger file and nodes that outlive it."""
+    """One server over a ledger file and nodes that outlive it. The disk of its ledger can be full.
+
+    Attributes:
+        disk_full: whether the ledger's file can grow no more.
+    """
 
     def __init__(self, home: Home, nodes: Mapping[str, FaultyNode], clock: ManualClock, settings: Settings) -> None:
         self.cable = Cable()
         agents = {name: NodeLink(node, self.cable) for name, node in nodes.items()}
-        self.ledger: Ledger = open_ledger(home.ledger_url)
+        self.ledger: SqlLedger = open_ledger(home.ledger_url)
+        self.disk_full = False
         self.hub = Hub(agents, clock, settings, view=self.ledger.view, observe=self.ledger.observe)
         self._nodes = Nodes(agents)
         self.core = ControlCore(
@@ -79,7 +89,9 @@ class FaultyServer:
         self.hub.round()
         self.core.recovery.try_again()
         for look in self._patrols:
-            look()
+            # What could not be written is looked at again in the next round.
+            with suppress(LedgerFailed):
+                look()
         self.core.dispatcher.recheck()
         # A change without effect triggers a new decision: some time may have passed.
         self.ledger.observe([NodeObserved(node) for node in self.ledger.view().nodes.values()])
@@ -102,6 +114,16 @@ class FaultyServer:
                 return
             assert time.monotonic() < deadline, "the server does not come to rest"
             time.sleep(0.0005)
+
+    def fill_disk(self) -> None:
+        """Let the ledger's file grow no more: from now on SQLite says that the disk is full, to all but small writes."""
+        self._limit_pages(1)
+        self.disk_full = True
+
+    def clear_disk(self) -> None:
+        """Let the ledger's file grow again."""
+        self._limit_pages(_MOST_PAGES)
+        self.disk_full = False
 
     def join(self, name: str, node: FaultyNode) -> None:
         """Let a node join the cluster."""
@@ -127,6 +149,11 @@ class FaultyServer:
         self.core.close()
         self.hub.stop()
 
+    def _limit_pages(self, pages: int) -> None:
+        # The limit is that of the writer's only connection. SQLite raises it to the pages that are there.
+        with self.ledger.database.writing() as connection:
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
     def _marks(self) -> tuple[int, int]:
         return self.ledger.view().version, self.cable.calls
 
@@ -139,4 +166,5 @@ class FaultyServer:
         """Wait until every thread has finished its current work."""
         for name in self._nodes:
             self._nodes.worker(name).join(PATIENCE_S)
-        self.ledger.commit(lambda _: Decided((), None)).result(PATIENCE_S)
+        # It fails with what was to be written beside it.
+        self.ledger.commit(lambda _: Decided((), None)).exception(PATIENCE_S)

@@ -49,14 +49,19 @@ class KeptPromises:
         gone = {name for name in self._nodes if contacts.get(name, Contact.GONE) is Contact.GONE}
         self._look_at_devices(view)
         self._look_for_unknown(view, reached)
-        half = {one.id for one in view.allocations.values() if self._runs_half(one, view, reached)}
-        self._half_since = self._for_too_long(half, self._half_since, "runs half")
-        lost = {one.id for one in view.allocations.values() if self._has_lost_a_node(one, reached, gone)}
         self._given_up |= {
             one.id for one in view.allocations.values() if {m.node for m in one.placement.members} & gone
         }
-        self._gone_since = self._for_too_long(lost, self._gone_since, "is not given up, and its node is gone,")
         self._look_at_running(view)
+        if server.disk_full:
+            # Nothing can be given up before it can be written.
+            self._half_since.clear()
+            self._gone_since.clear()
+            return
+        half = {one.id for one in view.allocations.values() if self._runs_half(one, view, reached)}
+        self._half_since = self._for_too_long(half, self._half_since, "runs half")
+        lost = {one.id for one in view.allocations.values() if self._has_lost_a_node(one, reached, gone)}
+        self._gone_since = self._for_too_long(lost, self._gone_since, "is not given up, and its node is gone,")
 
     def look_at_ends(self, ended: Sequence[Job], acknowledged: Iterable[str]) -> None:
         """Check the end of every job, after all have ended."""

@@ -2,7 +2,7 @@
 
 Events are drawn from a seed: jobs and gangs come and end, devices fail and recover, launches vanish without a report,
 nodes fall silent, are given up and come back, their agents crash, gangs are launched by half, nodes are drained, disks
-of nodes are full for a while, clocks are wrong, a server stops or is killed and another takes over.
+of nodes and of the ledger are full for a while, clocks are wrong, a server stops or is killed and another takes over.
 After each event it is checked that all promises were kept.
 """
 
@@ -21,7 +21,7 @@ from corral.core.access.caller import Caller
 from corral.core.control.changing.job_changes import Verb
 from corral.core.ledger.fold import check
 from corral.core.model.devices.device import Device, Node
-from corral.core.model.errors import Conflict, Refused
+from corral.core.model.errors import Conflict, LedgerFailed, Refused
 from corral.core.model.home import Home
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.phase import Phase
@@ -144,10 +144,18 @@ class _Life:
         self.chance = random.Random(f"{self.seed}/{self.drawn}")
         (event,) = self.chance.choices(list(possible), [weight for weight, _ in possible.values()])
         _, happen = possible[event]
-        if happen():
+        if self._has_happened(happen):
             self.events[event] += 1
             self.server.hear()
             self.promises.look(self.server)
+
+    @staticmethod
+    def _has_happened(happen: Callable[[], bool]) -> bool:
+        try:
+            return happen()
+        except LedgerFailed:
+            # Whoever asked is told that nothing was written. All the same, that is an event.
+            return True
 
     def _possible_events(self) -> dict[str, tuple[int, Callable[[], bool]]]:
         """Return by name how often an event is drawn, and its action; the action returns False if it cannot happen
@@ -171,6 +179,8 @@ class _Life:
             "lose_power": (1, self._lose_power),
             "fill_disk": (1, self._fill_disk),
             "clear_disk": (2, self._clear_disk),
+            "fill_ledger": (1, self._fill_ledger),
+            "clear_ledger": (2, self._clear_ledger),
             "set_clock": (1, self._set_clock),
             "drift": (1, self._drift),
             "leave": (1, self._leave),
@@ -184,6 +194,7 @@ class _Life:
 
     def run_out(self) -> None:
         """Repair everything, and let all work end."""
+        self._clear_ledger()
         while self._join():
             pass
         for name, node in self.nodes.items():
@@ -238,8 +249,8 @@ class _Life:
     def _submit(self, work: list[Submission]) -> bool:
         try:
             self.acknowledged += self.server.service.submit(work, SOMEBODY)
-        except Refused:
-            # A job may need more nodes than there are at present.
+        except (Refused, LedgerFailed):
+            # A job may need more nodes than there are at present, or nothing can be written.
             return False
         return True
 
@@ -367,6 +378,17 @@ class _Life:
         if full:
             self.chance.choice(full).obstacle = None
         return bool(full)
+
+    def _fill_ledger(self) -> bool:
+        """Let the disk of the ledger be full: what is not written did not happen, and what runs goes on."""
+        was_full = self.server.disk_full
+        self.server.fill_disk()
+        return not was_full
+
+    def _clear_ledger(self) -> bool:
+        was_full = self.server.disk_full
+        self.server.clear_disk()
+        return was_full
 
     def _drift(self) -> bool:
         """Let the clock of a node be wrong by hours."""
