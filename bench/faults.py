@@ -52,7 +52,9 @@ def _report(kind: str, live: Callable[[int], dict[str, Any]], seeds: range, *, a
                 ended.update(report["ended"])
                 broken += [f"seed {report['seed']}: {sentence}" for sentence in report["guarantees_broken"]]
             lived += len(next_seeds)
-    print(f"{lived:,} lives {kind}, seeds {seeds.start} to {seeds.start + lived - 1}, in {time.monotonic() - began:.0f} s")
+    print(
+        f"{lived:,} lives {kind}, seeds {seeds.start} to {seeds.start + lived - 1}, in {time.monotonic() - began:.0f} s"
+    )
     print(f"  events: {_listed(events)}")
     print(f"  jobs ended: {_listed(ended)}")
     print(f"  promises broken: {len(broken)} (goal 0)")

@@ -7,6 +7,8 @@
  *   same_uuid 1          the partitions of a GPU have one UUID
  *   gpu I KEY VALUE      util %, used MiB, temp C, power W (-1: not supported), ecc errors, lost 0|1
  *   gpu I KEY VALUE      pending, unreservable, reserved pages of memory, lanes, replays of PCIe, xgmi errors (0 to 2)
+ *   gpu I KEY VALUE      speed of PCIe in MT/s; prochot, hot, capped: how much of the time they lower the clocks in %
+ *   gpu I fault PID      an event, once: a page fault of this process, whose name is no text; gpu I reset 1: a reset
  *   gpu I process PID MIB  a process
  *   gpu I refuses CODE   what setting a power limit returns; gpu I fixed 1: there is no range of limits
  */
@@ -15,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, INVALID = 1, UNSUPPORTED = 2, IO = 12, NOT_INIT = 32, MAX = 64, TOTAL_MIB = 196608 };
+enum { OK = 0, INVALID = 1, UNSUPPORTED = 2, IO = 12, NOT_INIT = 32, NO_DATA = 40, MAX = 64, TOTAL_MIB = 196608 };
 
-typedef struct { int index, util, used, temp, power, ecc, lost, pending, unreservable, reserved, lanes, replays, xgmi, refuses, fixed, processes; struct { unsigned pid; uint64_t mib; } process[8]; } gpu_t;
+typedef struct { int index, util, used, temp, power, ecc, lost, pending, unreservable, reserved, lanes, replays, xgmi, speed, prochot, hot, capped, fault, reset, refuses, fixed, processes; struct { unsigned pid; uint64_t mib; } process[8]; } gpu_t;
 typedef struct { char name[256]; uint32_t vendor; char maker[256]; uint32_t subvendor; uint64_t device; uint32_t rev; char serial[256];
     uint32_t oam, units; uint64_t target; uint32_t subsystem, reserved[21]; } asic_t;
 typedef struct { uint32_t render, card, hsa, hip; char uuid[256]; } enumeration_t;
@@ -53,6 +55,12 @@ static void set(int i, const char *key, long value) {
     if (!strcmp(key, "lanes")) g->lanes = value;
     if (!strcmp(key, "replays")) g->replays = value;
     if (!strcmp(key, "xgmi")) g->xgmi = value;
+    if (!strcmp(key, "speed")) g->speed = value;
+    if (!strcmp(key, "prochot")) g->prochot = value;
+    if (!strcmp(key, "hot")) g->hot = value;
+    if (!strcmp(key, "capped")) g->capped = value;
+    if (!strcmp(key, "fault")) g->fault = value;
+    if (!strcmp(key, "reset")) g->reset = value;
 }
 
 static void read_control(void) {
@@ -64,7 +72,7 @@ static void read_control(void) {
     devices = 2, partitions = 1, init_code = same_uuid = 0;
     strcpy(mode, "SPX");
     memset(gpus, 0, sizeof gpus);
-    for (i = 0; i < MAX; i++) gpus[i].index = i, gpus[i].temp = 40, gpus[i].power = 90, gpus[i].lanes = 16;
+    for (i = 0; i < MAX; i++) gpus[i].index = i, gpus[i].temp = 40, gpus[i].power = 90, gpus[i].lanes = 16, gpus[i].speed = 32000;
     while (file && fgets(line, sizeof line, file)) {
         sscanf(line, "devices %d", &devices);
         sscanf(line, "partitions %d %7s", &partitions, mode);
@@ -193,8 +201,52 @@ int amdsmi_get_pcie_info(gpu_t *g, pcie_t *told) {
     memset(told, 0, sizeof *told);
     told->fixed.most = 16;
     told->now.width = g->lanes;
+    told->now.speed = g->speed;
     told->now.replays = g->replays;
     return OK;
+}
+
+#pragma pack(push, 1)
+typedef struct { uint8_t before[424]; uint64_t steps, prochot, ppt, socket, regulators, memory; uint8_t after[4072]; } metrics_t;
+#pragma pack(pop)
+
+int amdsmi_get_gpu_metrics_info(gpu_t *g, metrics_t *told) {
+    static uint64_t steps[MAX], prochot[MAX], hot[MAX], capped[MAX];
+    LOOK(g);
+    memset(told, 0, sizeof *told);
+    told->steps = steps[g->index] += 100;
+    told->prochot = prochot[g->index] += g->prochot;
+    told->memory = hot[g->index] += g->hot;
+    told->ppt = capped[g->index] += g->capped;
+    told->socket = UINT64_MAX; /* as of a device that does not count it */
+    return OK;
+}
+
+typedef struct { void *handle; uint32_t kind; char message[260]; } event_t;
+
+static uint64_t heard[MAX];
+static int faults_told[MAX], resets_told[MAX];
+
+int amdsmi_init_gpu_event_notification(gpu_t *g) { LOOK(g); heard[g->index] = 0; return OK; }
+int amdsmi_set_gpu_event_notification_mask(gpu_t *g, uint64_t mask) { heard[g->index] = mask; return OK; }
+int amdsmi_stop_gpu_event_notification(gpu_t *g) { heard[g->index] = 0; return OK; }
+
+int amdsmi_get_gpu_event_notification(int wait_ms, uint32_t *count, event_t *told) {
+    read_control();
+    if (!opened) return NOT_INIT;
+    if (wait_ms || *count < 1) return INVALID;
+    *count = 1;
+    for (int i = 0; i < MAX; i++) {
+        int fault = gpus[i].fault && gpus[i].fault != faults_told[i], reset = gpus[i].reset && gpus[i].reset != resets_told[i];
+        faults_told[i] = gpus[i].fault;
+        resets_told[i] = gpus[i].reset;
+        told->handle = &gpus[i];
+        told->kind = fault ? 1 : 3;
+        sprintf(told->message, fault ? "%x:\xff\xfe" : "%x", fault ? gpus[i].fault : gpus[i].reset);
+        if (fault || reset) return heard[i] >> (told->kind - 1) & 1 ? OK : NO_DATA;
+    }
+    *count = 0;
+    return NO_DATA;
 }
 
 int amdsmi_gpu_xgmi_error_status(gpu_t *g, uint32_t *status) { LOOK(g); *status = g->xgmi; return OK; }

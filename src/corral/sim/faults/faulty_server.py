@@ -116,7 +116,7 @@ class FaultyServer:
             time.sleep(0.0005)
 
     def fill_disk(self) -> None:
-        """Let the ledger's file grow no more: from now on SQLite says that the disk is full, to all but small writes."""
+        """Let the ledger's file grow no more: SQLite says that the disk is full, to all but small writes."""
         self._limit_pages(1)
         self.disk_full = True
 

@@ -14,6 +14,7 @@ from corral.core.ports.preflight import Effect, Finding, Place, Workload
 from corral.core.ports.telemetry import Care
 from corral.vendors.amd.node_labels import GPU, model_of, read_node_labels
 from corral.vendors.amd.partitions import slice_id, slice_milli, slice_of
+from corral.vendors.amd.smi_events import PAGE_FAULT, RESET
 from corral.vendors.vendor import (
     DeviceFiles,
     DeviceNumbers,
@@ -122,10 +123,15 @@ AMD = Vendor(
         read_labels=read_node_labels,
         model=model_of,
     ),
-    # The driver numbers no errors: its counters tell of them.
+    # The driver tells few errors, and by events: its counters show the others.
     signs=HealthSigns(
-        error="error",
-        errors={},
+        error="event",
+        errors={
+            PAGE_FAULT: ErrorMeaning(
+                Verdict.BLAMES_JOB, "memory page fault: a program accessed an address that it does not have"
+            ),
+            RESET: ErrorMeaning(Verdict.TOLD, "the driver resets the GPU, and the work on it is lost"),
+        },
         unknown=ErrorMeaning(Verdict.SUSPECT, "an error that Corral does not know"),
         recovery=None,
         contained=frozenset(),

@@ -8,10 +8,11 @@ from typing import Any
 
 from corral.clock import Clock
 from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample, Link, Partition
-from corral.core.model.devices.vitals import ReadFailure
+from corral.core.model.devices.vitals import DriverError, ReadFailure
 from corral.core.model.errors import BackendFailed
 from corral.core.ports.telemetry import CARELESS, Care
 from corral.vendors.amd.partitions import WHOLE
+from corral.vendors.amd.smi_events import AmdEvents
 from corral.vendors.amd.smi_vitals import AmdVitals
 from corral.vendors.vendor import FoundDevices, NotHere
 
@@ -66,6 +67,7 @@ class AmdSmiSource:
         self._open = False
         self._seen: dict[str, _Seen] = {}
         self._vitals = AmdVitals(smi, self._ask)
+        self._events = AmdEvents(smi)
 
     def found(self) -> FoundDevices:
         """The inventory, at most a minute old. Raises BackendFailed if the driver does not answer."""
@@ -84,6 +86,7 @@ class AmdSmiSource:
             known = () if self._found is None else self._found.devices
             wanted = _uuids(known) if uuids is None else uuids
             return tuple(DeviceSample(uuid, now, fault=str(error), failure=ReadFailure.DRIVER) for uuid in wanted)
+        self._events.collect()
         samples = []
         for uuid in _uuids(devices.values()) if uuids is None else uuids:
             parts = devices[uuid].partitions if uuid in devices else ()
@@ -96,6 +99,7 @@ class AmdSmiSource:
     def close(self) -> None:
         """End the session."""
         if self._open:
+            self._events.close()
             self._open = False
             self._ask(self._smi.amdsmi_shut_down)
 
@@ -110,6 +114,7 @@ class AmdSmiSource:
         handles = self._ask(self._smi.amdsmi_get_processor_handles) or []
         seen = [one for one in map(self._look, handles) if one is not None]
         self._seen = {one.uuid: one for one in seen}
+        self._events.listen({one.uuid: one.handle for one in seen})
         boards: dict[str, list[_Seen]] = {}
         for one in seen:
             # The partitions of a device differ in the last part of their address.
@@ -185,18 +190,20 @@ class AmdSmiSource:
 
     def _one(self, uuid: str) -> DeviceSample:
         now, seen = self._clock.now(), self._seen.get(uuid)
+        errors = tuple(DriverError(code, now, pid) for code, pid in self._events.take(uuid))
         if seen is None:
             fault = "the driver does not show this GPU; it may have fallen off the bus"
-            return DeviceSample(uuid, now, fault=fault, failure=ReadFailure.LOST)
+            return DeviceSample(uuid, now, fault=fault, failure=ReadFailure.LOST, errors=errors)
         smi, handle = self._smi, seen.handle
         usage = self._ask(smi.amdsmi_get_gpu_vram_usage, handle)
         activity = self._ask(smi.amdsmi_get_gpu_activity, handle)
         if usage is None and activity is None:
             fault = "the GPU is lost: it has stopped answering the driver"
-            return DeviceSample(uuid, now, fault=fault, failure=ReadFailure.LOST)
+            return DeviceSample(uuid, now, fault=fault, failure=ReadFailure.LOST, errors=errors)
         total_mib, used_mib = _number(usage and usage["vram_total"]), _number(usage and usage["vram_used"])
-        errors = self._ask(smi.amdsmi_get_gpu_total_ecc_count, handle)
+        ecc = self._ask(smi.amdsmi_get_gpu_total_ecc_count, handle)
         temperature_c = self._temperature_c(handle)
+        seldom = self._vitals.read(handle, uuid, now, temperature_c)
         return DeviceSample(
             uuid=uuid,
             taken_at=now,
@@ -207,11 +214,13 @@ class AmdSmiSource:
             temperature_c=temperature_c,
             power_mw=self._power_mw(handle),
             processes=self._processes(handle),
-            ecc_errors=_number(errors and errors["uncorrectable_count"]),
+            ecc_errors=_number(ecc and ecc["uncorrectable_count"]),
             memory_bandwidth_pct=_percent(activity and activity["umc_activity"]),
             sm_clock_mhz=self._clock_mhz(handle, smi.AmdSmiClkType.GFX),
             mem_clock_mhz=self._clock_mhz(handle, smi.AmdSmiClkType.MEM),
-            vitals=self._vitals.read(handle, uuid, now, temperature_c),
+            throttle=seldom.throttle,
+            vitals=seldom.vitals,
+            errors=errors,
         )
 
     def _whole(self, uuid: str, parts: Sequence[str]) -> DeviceSample:
@@ -223,6 +232,7 @@ class AmdSmiSource:
         return replace(
             samples[0],
             uuid=uuid,
+            errors=tuple(error for sample in samples for error in sample.errors),
             utilization_pct=None,
             memory_used_mib=_sum(sample.memory_used_mib for sample in samples),
             memory_free_mib=_sum(sample.memory_free_mib for sample in samples),
