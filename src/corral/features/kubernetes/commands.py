@@ -63,9 +63,36 @@ class ExtenderConfigCommand(
     key: str = text("--key", metavar="FILE", default="/etc/kubernetes/pki/corral-scheduler.key", help="Its own key.")
 
 
+class NodeAgentCommand(
+    DeclaredCommand,
+    runs="corral.features.kubernetes.run_commands.agent",
+    examples=("corral kubernetes agent --server https://corral.corral-system:7443 --ca-file /etc/corral/ca.crt",),
+):
+    """Report the devices of the node on which this runs to a server, every few seconds. A DaemonSet runs it.
+
+    It shows the token that the kubelet projects into its pod, of the audience corral and the service account that the
+    server's setting kubernetes.agent_account names. Without the extra kubelet, or without the directory pod-resources
+    of the kubelet, the server does not learn which pod has which device.
+    """
+
+    server: str | None = text("--server", metavar="URL", help="Where the server listens, as https://HOST:PORT.")
+    token_file: Path | None = path(
+        "--token-file", metavar="FILE", help="The token of the pod. Default: /var/run/secrets/corral/token."
+    )
+    ca_file: Path | None = path("--ca-file", metavar="FILE", help="Certificates to trust; default the system's.")
+    node: str | None = text("--node", metavar="NAME", help="Name of the node. Default: $NODE_NAME.")
+    kubelet_dir: Path | None = path("--kubelet-dir", metavar="DIR", help="Default: /var/lib/kubelet.")
+    node_labels: bool = flag("--node-labels", help="Label the node with the versions for which programs may be built.")
+    mock: Path | None = path("--mock", metavar="FILE", help="Use the mock devices in this file, not real ones.")
+
+
 class KubernetesCommand(
     DeclaredCommand,
-    commands={"publish-resources": PublishResourcesCommand, "extender-config": ExtenderConfigCommand},
+    commands={
+        "publish-resources": PublishResourcesCommand,
+        "extender-config": ExtenderConfigCommand,
+        "agent": NodeAgentCommand,
+    },
     examples=("corral kubernetes publish-resources --dry-run",),
 ):
     """Prepare a Kubernetes cluster for a server of Corral."""

@@ -1,11 +1,16 @@
 """`corral kubernetes`: prepare a cluster for a server."""
 
+import os
+import sys
 from pathlib import Path
 
+from corral.cli.local.server import own_python
 from corral.cli.screen import say, write_lines
 from corral.client import Client
 from corral.core.model.errors import Refused
 from corral.features.kubernetes import commands
+
+AGENT = "corral.engines.kubernetes.agent.program"
 
 
 def publish_resources(given: commands.PublishResourcesCommand) -> None:
@@ -49,6 +54,23 @@ def extender_config(given: commands.ExtenderConfigCommand) -> None:
     if document["apiVersion"] != scheduler_file.TRIED:
         say(f"{document['apiVersion']} is written from its published types, and was not tried with a kube-scheduler")
     write_lines(*yaml.safe_dump(document, sort_keys=False, allow_unicode=True).splitlines())
+
+
+def agent(given: commands.NodeAgentCommand) -> None:
+    """Run `corral kubernetes agent`."""
+    if given.server is None:
+        raise Refused("the server is missing; write --server https://HOST:PORT", field="--server")
+    options: dict[str, object] = {
+        "--server": given.server,
+        "--token-file": given.token_file,
+        "--ca-file": given.ca_file,
+        "--node": given.node,
+        "--kubelet-dir": given.kubelet_dir,
+        "--mock": given.mock,
+    }
+    words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
+    words += ["--node-labels"] if given.node_labels else []
+    os.execv(sys.executable, [*own_python(), "-m", AGENT, *words])
 
 
 def _read_yaml(path: Path) -> object:

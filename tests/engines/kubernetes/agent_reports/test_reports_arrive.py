@@ -1,10 +1,6 @@
 """Reports are taken over HTTPS from the pods of agents alone, each for its own node."""
 
 import gzip
-import http.client
-import re
-import socket
-import ssl
 import time
 import uuid
 from pathlib import Path
@@ -13,79 +9,20 @@ import pytest
 
 from corral.engines.kubernetes.agent_reports.report_reading import MAX_BODY_BYTES
 from corral.engines.kubernetes.cluster.resource import PODS
-from tests.certificates import make_certificate, needs_openssl
-from tests.engines.kubernetes.agent_reports.agents import (
-    body_of,
-    make_account,
-    make_agent_pod,
-    report,
-    token_of,
-)
+from tests.certificates import needs_openssl
+from tests.engines.kubernetes.agent_reports.agents import body_of, make_agent_pod, report, token_of
+from tests.engines.kubernetes.agent_reports.reporting import PATIENCE_S, Reporting
 from tests.engines.kubernetes.engine.conftest import site
 from tests.engines.kubernetes.engine.site import Site
-from tests.engines.kubernetes.nodes import make_node
 
 __all__ = ["site"]
-
-PATH = "/api/v1/agent-reports"
-PATIENCE_S = 60.0
-
-
-class Reporting:
-    """A server with TLS over a real API server, two nodes, and the pods of their agents."""
-
-    def __init__(self, site: Site, directory: Path) -> None:
-        self.site = site
-        cluster, namespace = site.cluster, site.namespace
-        self.nodes = [f"{site.prefix}-{number}" for number in range(2)]
-        for name in self.nodes:
-            make_node(cluster, name, gpus=1)
-        account = make_account(cluster, namespace)
-        self.uids = [make_agent_pod(cluster, namespace, f"agent-{name}", name) for name in self.nodes]
-        self.tokens = [
-            token_of(cluster, namespace, (f"agent-{name}", uid))
-            for name, uid in zip(self.nodes, self.uids, strict=True)
-        ]
-        site.home.mkdir()
-        (site.home / "config.yaml").write_text(f"kubernetes:\n  agent_account: {account}\n")
-        self.certificate, key = make_certificate(directory)
-        site.up("--listen", "127.0.0.1:0", "--tls-cert", str(self.certificate), "--tls-key", str(key))
-        url = re.search(r"serving on .*https://127.0.0.1:(\d+)", (site.home / "server.log").read_text())
-        assert url is not None
-        self.port = int(url[1])
-
-    def post(self, body: bytes, token: str | None, *, encoding: str | None = None) -> tuple[int, str]:
-        """Send a report once the server may know the agent's pod and takes the next report of its node."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            context = ssl.create_default_context(cafile=str(self.certificate))
-            line = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE_S, context=context)
-            headers = {} if token is None else {"authorization": f"Bearer {token}"}
-            if encoding is not None:
-                headers["content-encoding"] = encoding
-            line.request("POST", PATH, body, headers)
-            answer = line.getresponse()
-            said = answer.read().decode()
-            line.close()
-            if answer.status != http.HTTPStatus.SERVICE_UNAVAILABLE:
-                return answer.status, said
-            assert time.monotonic() < deadline, said
-            time.sleep(0.1)
-
-    def at_socket(self, body: bytes, token: str) -> int:
-        """Send a report to the server's own socket."""
-        line = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
-        line.sock = socket.socket(socket.AF_UNIX)
-        line.sock.connect(str(self.site.home / "corral.sock"))
-        line.request("POST", PATH, body, {"authorization": f"Bearer {token}"})
-        status = line.getresponse().status
-        line.close()
-        return status
 
 
 @pytest.fixture
 def reporting(site: Site, tmp_path: Path) -> Reporting:
-    return Reporting(site, tmp_path)
+    reporting = Reporting(site, tmp_path)
+    reporting.up()
+    return reporting
 
 
 @needs_openssl

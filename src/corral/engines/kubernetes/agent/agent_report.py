@@ -7,6 +7,9 @@ from corral.core.model.devices.device import DeviceSample, Node
 PROTOCOL = 1
 """The version of the report's form. A server refuses the reports of another version, with both numbers."""
 
+REPORT_EVERY_S = 5.0
+"""The interval of an agent's reports while its server takes them."""
+
 
 @dataclass(frozen=True, slots=True)
 class GivenDevices:

@@ -13,6 +13,7 @@ from corral.core.model.home import Home
 from corral.core.ports.engine import EngineTraits, Joined, Left, PodScheduler
 from corral.core.ports.node import NodeAgent
 from corral.core.ports.pod_jobs import PodJobs
+from corral.engines.kubernetes.agent.agent_report import REPORT_EVERY_S
 from corral.engines.kubernetes.agent_reports.agent_pods import agent_pods_of
 from corral.engines.kubernetes.agent_reports.report_box import ReportBox
 from corral.engines.kubernetes.agent_reports.report_taker import ReportTaker
@@ -84,6 +85,9 @@ BINDING_RUNTIME = "binding"
 THREADS = 16
 """The number of parallel calls to the API server for work on nodes, and the same number for questions to nodes."""
 
+REPORTS_UNTIL_SILENT = 3
+"""A node with an agent is not silent before so many reports are missing, whatever the settings say."""
+
 SYNC_S = 60.0
 """The server does not start if no page of nodes or pods comes for this long before the first listing is complete."""
 
@@ -141,7 +145,7 @@ class KubernetesEngine:
             self._pods.cache(agent_pods_of(settings.kubernetes.agent_account)),
             self._placed.occupant,
             clock,
-            silent_after_s=settings.node_silent_after_s,
+            silent_after_s=max(settings.node_silent_after_s, REPORTS_UNTIL_SILENT * REPORT_EVERY_S),
         )
         node_facts.subscribe(self._report_taker.nodes_changed)
         self._runtimes: Mapping[str, ClusterRuntime] = {DEFAULT_RUNTIME: pods, BINDING_RUNTIME: self._binding.runtime}
