@@ -88,6 +88,14 @@ def test_a_job_without_gpus_tells_its_node_where_there_are_several() -> None:
     assert not needs_places([replace(on_cpus, nodes=())])
 
 
+def test_the_gpus_of_a_lone_joined_host_are_named_with_it_as_the_server_is_another_machine() -> None:
+    running = job(phase="RUNNING", devices=("GPU-a",), nodes=("gpu-01",))
+    here = DeviceRow(uuid="GPU-a", index=0, state="allocated", node="gpu-01")
+    assert job_place(running, places_of((here,), [running])) == "GPU 0"
+    there = replace(here, joined=True)
+    assert job_place(running, places_of((there,), [running])) == "GPU gpu-01:0"
+
+
 def test_parameters_stand_before_the_place_and_leave_room_for_it() -> None:
     few, many = {"lr": "0.1", "seed": "3"}, {"lr": "0.1", "text": "a long text that takes a line"}
     rows = [job(id="17_0", wait="Resources", params=few), job(id="17_1", wait="Resources", params=many)]

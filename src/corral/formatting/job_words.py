@@ -28,8 +28,12 @@ Places = Mapping[str, Place]
 
 
 def places_of(devices: Sequence[DeviceRow], rows: Iterable[JobRow] = ()) -> dict[str, Place]:
-    """Where each device is, by UUID. The node is left out where there is only one; these jobs may be on others."""
-    several = len({*(device.node for device in devices), *(node for row in rows for node in row.nodes)}) > 1
+    """Where each device is, by UUID. The node is left out where there is only one, the server's own machine.
+
+    These jobs may be on others.
+    """
+    nodes = {*(device.node for device in devices), *(node for row in rows for node in row.nodes)}
+    several = len(nodes) > 1 or any(device.joined for device in devices)
     return {
         device.uuid: (device.node or "?" if several else "", device.index)
         for device in devices

@@ -39,7 +39,7 @@ def test_what_is_wrong_with_a_host_is_a_warning(host: dict[str, object], node: d
 
 def test_a_host_without_docker_or_with_a_sick_gpu_says_so() -> None:
     bare = host_finding(HOST, NodeRow("gpu-05", no_docker="Docker is not installed there"), [])
-    assert (bare.state, bare.found.endswith("0 GPUs, no Docker")) == (OK, True)
+    assert (bare.state, bare.found.endswith("0 GPUs, no containers (Docker is not installed there)")) == (OK, True)
     sick = host_finding(HOST, NodeRow("gpu-05"), [DeviceRow("GPU-1", 0, "Mock A100", "unreadable", node="gpu-05")])
     assert sick.state == WARNING
     assert "unreadable" in sick.found

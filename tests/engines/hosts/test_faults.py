@@ -186,6 +186,38 @@ def test_times_of_a_job_are_the_servers_though_the_clock_there_is_an_hour_ahead(
         pool.discard()
 
 
+def test_a_connection_that_ends_again_and_again_carries_jobs_to_their_end_and_costs_other_hosts_nothing(
+    two: SshPool,
+) -> None:
+    long, pid = running_pid(two, "stays", "--node", "a")
+    short = [two.submit("--node", "a", "--gpus", "1", "--", "sleep", "0.5") for _ in range(4)]
+    ends = "while :; do sleep 2; pkill -f 'sshd: root'; done"
+    two.host("a").start("/dev/null", "sh", "-c", ends)
+    (cutter,) = [one for one in two.host("a").processes("pkill") if one]
+    try:
+        for job in short:
+            ended = two.ended(job)
+            assert (ended["phase"], ended["attempts"]) == ("SUCCEEDED", 1)
+        assert "on GPU-b-" in two.ok("run", "--node", "b", "--", "sh", "-c", SEE)
+        assert (two.job(long)["phase"], two.job(long)["attempts"]) == ("RUNNING", 1)
+        assert two.runs("a", pid)
+    finally:
+        two.host("a").signal(cutter)
+
+
+def test_a_full_run_directory_there_keeps_neither_jobs_nor_a_new_agent_from_starting(two: SshPool) -> None:
+    two.host("a").run("dd", "if=/dev/zero", "of=/run/filler", "bs=1M", "status=none")
+    two.host("a").run("dd", "if=/dev/zero", "of=/run/rest", "bs=1k", "status=none")
+    try:
+        assert "on GPU-a-" in two.ok("run", "--node", "a", "--", "sh", "-c", SEE)
+        two.kill_agent("a")
+        cut_connection(two, "a")
+        two.all_ready()
+        assert "on GPU-a-" in two.ok("run", "--node", "a", "--", "sh", "-c", SEE)
+    finally:
+        two.host("a").ok("rm", "-f", "/run/filler", "/run/rest")
+
+
 def test_one_host_under_two_names_is_one_node_and_the_other_name_says_so(two: SshPool) -> None:
     two.lab.know("twin", two.host("b"))
     job, pid = running_pid(two, "stays", "--node", "b")

@@ -132,3 +132,17 @@ def test_an_agent_is_not_released_while_a_server_is_connected_which_would_claim_
         accepted.close()
     assert main([str(home.root)]) == 0
     assert Claims(home).owner() is None
+
+
+def test_an_agent_whose_socket_is_elsewhere_is_found_from_its_home_and_not_released_while_it_serves(
+    claimed: ClaimedHost, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert claimed.socket != claimed.home.agent_socket
+    found = RemoteNode(AgentSocket(claimed.home.agent_socket, OURS), patience_s=EVENT_S)
+    assert found.launches.reports(()).reports == ()
+    found.close()
+    assert main([str(claimed.home.root)]) == 1, "its server has a connection"
+    assert "the server root@head:/var/lib/corral is connected" in capsys.readouterr().err
+    claimed.node.close()
+    until(lambda: main([str(claimed.home.root)]) == 0, "it is freed once its server has gone")
+    assert Claims(claimed.home).owner() is None

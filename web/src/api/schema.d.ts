@@ -3427,6 +3427,7 @@ export interface components {
          *         power_limit_fixed: why jobs can set none, if its driver accepts some.
          *         health: healthy, suspect, quarantined or probation, as recorded: a job may run on a sick device.
          *         health_reason, health_since: why and since when; None for a device that was always healthy.
+         *         joined: whether its node is a host that is joined to the server by SSH.
          */
         DeviceRow: {
             /** Availability */
@@ -3447,6 +3448,8 @@ export interface components {
             index: number | null;
             /** Job Power Limit W */
             job_power_limit_w: number | null;
+            /** Joined */
+            joined: boolean;
             /** Least Power Limit W */
             least_power_limit_w: number | null;
             /** Links */

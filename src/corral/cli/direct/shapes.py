@@ -75,6 +75,7 @@ SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]]
             "health_reason": None,
             "health_since": None,
             "parts": [],
+            "joined": False,
         },
         {
             "holders": ("HolderRow", "list"),

@@ -32,7 +32,7 @@ def host_finding(host: JoinedHost, node: NodeRow | None, devices: Sequence[Devic
         found = f"{host.name} is {host.state}" + (f": {host.reason}" if host.reason else "")
         return CheckResult("host", WARNING, found, f"then try it again: corral hosts check {host.name}")
     gpus = devices_finding(devices, "")
-    docker = "no Docker" if node is not None and node.no_docker else "Docker"
+    docker = "Docker" if node is None or node.no_docker is None else f"no containers ({node.no_docker})"
     good = f"{host.name}: ready by ssh {host.ssh}, version {host.version or 'unknown'}, {gpus.found}, {docker}"
     bad = list(_troubles(host, node))
     if gpus.state != OK:

@@ -158,6 +158,7 @@ class ControlCore:
             about=about,
             trouble=self._trouble,
             failed_as=self._failures.word,
+            via=self._via,
         )
 
     def _trouble(self, allocation_id: str) -> str | None:

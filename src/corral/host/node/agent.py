@@ -246,8 +246,8 @@ def _listener(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.is_socket():
-            # The socket is of an earlier agent: the lock of the home lets only one agent run.
+        if path.is_socket() or path.is_symlink():
+            # The socket is of an earlier agent, or leads to it: the lock of the home lets only one agent run.
             path.unlink()
         listener.bind(str(path))
         path.chmod(0o600)
@@ -256,6 +256,17 @@ def _listener(path: Path) -> socket.socket:
         listener.close()
         raise Refused(f"the agent cannot answer at {path}: {error.strerror}", field="socket") from None
     return listener
+
+
+def _show_socket(home: Home, path: Path) -> None:
+    """Have the agent's socket found in its home, wherever it is: for `connect` and `release` on this host.
+
+    Raises OSError.
+    """
+    shown = home.agent_socket
+    if path != shown:
+        shown.unlink(missing_ok=True)
+        shown.symlink_to(path)
 
 
 def run(options: AgentOptions) -> int:
@@ -322,6 +333,8 @@ def _serve_node(node: LocalNode, home: Home, claims: Claims | None, options: Age
         node.installation = OwnInstallation(home, AgentPlaces.own(), give_way)
         name = options.node or os.uname().nodename
         server = AgentServer(node, name, Path(options.socket), claims=claims, may_answer=may_answer, called=called)
+        if claims is not None:
+            _show_socket(home, Path(options.socket).absolute())
         if faults is not None:
             faults.start()
         _serve(server)

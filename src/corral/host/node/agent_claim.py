@@ -131,8 +131,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _is_connected(home: Home) -> bool:
     """Whether somebody has a connection to the agent's socket: its server, which keeps one while it lives."""
+    shown = home.agent_socket
+    # The kernel has the path with which the agent was started, and its home may lead to that.
+    paths = {str(shown), str(shown.readlink())} if shown.is_symlink() else {str(shown)}
     rows = [line.split(maxsplit=7) for line in _UNIX_SOCKETS.read_text(errors="replace").splitlines()]
-    return any(row[5] == _CONNECTED and row[7:] == [str(home.agent_socket)] for row in rows[1:])
+    return any(row[5] == _CONNECTED and paths.issuperset(row[7:]) and row[7:] for row in rows[1:])
 
 
 def _claimed_again(claims: Claims) -> str:

@@ -44,7 +44,7 @@ from corral.host.node.power_limits import ROOT_ONLY, PowerLimits
 from corral.host.runtimes.disk import Disks
 from corral.host.runtimes.docker.container_runtime import DockerRuntime
 from corral.host.runtimes.docker.containers_of_others import ContainerNames
-from corral.host.runtimes.docker.presence import NOT_THERE, no_docker
+from corral.host.runtimes.docker.presence import lack_of_docker
 from corral.host.runtimes.docker.site import DockerSite
 from corral.host.runtimes.process.process_launches import ProcessLaunches
 from corral.host.runtimes.process.records.launch_spec import LaunchError
@@ -146,7 +146,7 @@ class LocalNode:
             attribution=attribution,
             open_log=open_kernel_log if mock is None else lambda: None,
             arrange=Inventory(settings, drivers, processes.host_means, home.scratch, name, power, fixed_power).of,
-            no_docker=lambda: None if no_docker() is None else NOT_THERE,
+            no_docker=lack_of_docker,
         )
         meeting = MeetingPlaces(address)
         self.launches = LocalLaunches(

@@ -121,7 +121,7 @@ class Sampler:
         """
         if node is None:
             node = self._found or host_node()
-        # Docker is installed and removed while an agent runs.
+        # Docker is installed, removed, started and stopped while an agent runs.
         node = replace(node, no_docker=self._no_docker())
         if node == self._found:
             return None

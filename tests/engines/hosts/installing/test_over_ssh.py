@@ -1,14 +1,17 @@
 """`corral hosts add --install`, `upgrade` and `remove`, with a real sshd on a host that has nothing of Corral."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.box import CORRAL
+from tests.e2e.box import CORRAL, PATIENCE_S
 from tests.host.node.conftest import MOCK, until
 from tests.hosts_lab.host import Host
 from tests.hosts_lab.lab import Lab, why_no_lab
@@ -93,6 +96,35 @@ def test_the_servers_key_reaches_the_agent_and_nothing_else(site: Site) -> None:
     site.ok("down")
     site.ok("up", "--detach", "--mock", str(site.home / "mock.toml"))
     until(lambda: site.row()["state"] == "ready", "the next server reaches it with its own key, too")
+
+
+@pytest.mark.parametrize("who", ["server", "installer"])
+def test_an_installation_that_is_killed_halfway_is_made_whole_by_the_next(site: Site, who: str) -> None:
+    halfway = f'until ls {LIBRARY}/versions/.new-*; do :; done; pkill -STOP -f "[i]mport json, sys, types"'
+    site.host.start("/dev/null", "sh", "-c", halfway)
+    words = ("hosts", "add", "gpu-05", "--install", "--mock", "/etc/mock.toml")
+    command = [*site.lab.head.entered(), CORRAL, *words]
+    with subprocess.Popen(command, env=site.env, stdout=subprocess.DEVNULL) as adding:
+        until(lambda: bool(stopped(site.host)), "it is halfway")
+        (installer,) = stopped(site.host)
+        assert not site.host.path(f"{LIBRARY}/current").exists()
+        if who == "server":
+            os.kill(int((site.home / "corral.pid").read_text()), signal.SIGKILL)
+            site.host.signal(installer, signal.SIGCONT)
+        else:
+            site.host.signal(installer)
+        assert adding.wait(PATIENCE_S) != 0
+    if who == "server":
+        site.ok("up", "--detach", "--mock", str(site.home / "mock.toml"))
+    add(site)
+    site.ok("run", "--gpus", "1", "--", "true")
+    assert len(list(site.host.path(f"{LIBRARY}/versions").iterdir())) == 1
+
+
+def stopped(host: Host) -> list[int]:
+    """The PIDs there of installations that stand still."""
+    rows = [line.split(maxsplit=2) for line in host.ok("ps", "-eo", "pid=,stat=,args=").splitlines()]
+    return [int(pid) for pid, state, words in rows if state.startswith("T") and "import json, sys, types" in words]
 
 
 def test_an_upgrade_brings_new_settings_and_a_job_runs_on(site: Site) -> None:

@@ -96,10 +96,12 @@ def grant_rows(grants: Sequence[Grant]) -> tuple[GrantRow, ...]:
     return tuple(GrantRow(grant.uuid, grant.share_milli, grant.memory_mib) for grant in grants)
 
 
-def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[DeviceRow]:
-    """Return every device as `status` lists it, in node and index order."""
+def device_rows(
+    view: View, samples: Mapping[str, DeviceSample], via: Callable[[str], str | None] = lambda node: None
+) -> list[DeviceRow]:
+    """Return every device as `status` lists it, in node and index order. `via` tells how a node is reached."""
     return [
-        _device_row(view, node_name, device, samples.get(device.uuid))
+        _device_row(view, node_name, device, samples.get(device.uuid), joined=via(node_name) is not None)
         for node_name in sorted(view.nodes)
         for device in sorted(view.nodes[node_name].devices, key=lambda d: (d.index, d.uuid))
     ]
@@ -127,7 +129,7 @@ def standing_of(view: View, node_name: str, device: Device) -> tuple[DeviceCondi
     return condition, DeviceState.IN_USE if partly else state
 
 
-def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample | None) -> DeviceRow:
+def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample | None, *, joined: bool) -> DeviceRow:
     condition, state = standing_of(view, node_name, device)
     allocations = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
     seen, health = sample or DeviceSample(device.uuid, 0.0), view.health.get(device.uuid, WELL)
@@ -192,6 +194,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         health=health.state.value,
         health_reason=health.reason or None,
         health_since=health.since or None,
+        joined=joined,
     )
 
 

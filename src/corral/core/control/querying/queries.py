@@ -73,10 +73,12 @@ class Queries:
         about: Callable[[], ServerInfo],
         trouble: Callable[[str], str | None],
         failed_as: Callable[[Job], str | None],
+        via: Callable[[str], str | None] = lambda node: None,
     ) -> None:
         """`trouble` returns why the next step of an allocation's launch fails. `failed_as` returns in few words why a
-        job failed.
+        job failed. `via` tells how a node is reached.
         """
+        self._via = via
         self._ledger = ledger
         self._decisions = decisions
         self._telemetry = telemetry
@@ -238,7 +240,7 @@ class Queries:
 
     def devices(self) -> list[DeviceRow]:
         """Return every device with its state, its holders and its processes."""
-        return in_wall_time(device_rows(self._ledger.view(), self._telemetry.latest()), self._clock)
+        return in_wall_time(device_rows(self._ledger.view(), self._telemetry.latest(), self._via), self._clock)
 
     def uuid_of(self, device: str) -> str:
         """Return the UUID of a device.

@@ -95,6 +95,7 @@ class DeviceRow(DeviceTraits):
         power_limit_fixed: why jobs can set none, if its driver accepts some.
         health: healthy, suspect, quarantined or probation, as recorded: a job may run on a sick device.
         health_reason, health_since: why and since when; None for a device that was always healthy.
+        joined: whether its node is a host that is joined to the server by SSH.
     """
 
     uuid: str
@@ -142,6 +143,7 @@ class DeviceRow(DeviceTraits):
     health_reason: str | None = None
     health_since: float | None = None
     parts: tuple[PartRow, ...] = ()
+    joined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
