@@ -64,8 +64,10 @@ def test_a_container_runs_on_the_host_that_has_docker_with_its_gpus_logs_command
 
 def test_while_docker_is_stopped_there_containers_pass_over_the_host_and_say_why(pool: DockerPool) -> None:
     pool.docker.stop()
-    job = pool.submit("--image", IMAGE, "--node", "a,b", "--", "true")
-    pool.until(lambda: "1 node cannot run containers: Docker does not run there" in " ".join(pool.ok("why", job).split()))
+    job = pool.submit("--image", IMAGE, "--node", "a,b", "--", "sh", "-c", ":")
+    pool.until(
+        lambda: "1 node cannot run containers: Docker does not run there" in " ".join(pool.ok("why", job).split())
+    )
     assert "1 node cannot run containers: Docker is not installed there" in " ".join(pool.ok("why", job).split())
     assert "on GPU-a-" in pool.ok("run", "--node", "a", "--", "sh", "-c", "echo on $CUDA_VISIBLE_DEVICES")
     assert (pool.job(job)["phase"], pool.job(job)["attempts"]) == ("PENDING", 0)
