@@ -188,6 +188,83 @@ class GpuLabels:
     cuda_version: tuple[int, int] | None = None
 
 
+class RegisteredDevice(NamedTuple):
+    """A device as the software that shares it has registered it on its node in a cluster."""
+
+    uuid: str
+    memory_mib: int
+    model: str | None = None
+    healthy: bool = True
+
+
+class PlacedPart(NamedTuple):
+    """A device, or a part of one, that a pod is to get.
+
+    Attributes:
+        number: of the device on its node, from 0.
+        uuid: None if it is unknown.
+        cores_percent: the compute that the pod asked for; 0 if it asked for none.
+    """
+
+    number: int
+    uuid: str | None
+    share_milli: int
+    memory_mib: int | None
+    cores_percent: int = 0
+
+
+class AtBinding(NamedTuple):
+    """A pod that is being bound: its node, the time in Unix seconds, the position of its container with GPUs, how many
+    containers it has, and the parts of devices that the container is to get.
+    """
+
+    node: str
+    now_s: float
+    container: int
+    containers: int
+    parts: tuple[PlacedPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareLayer:
+    """Software that gives pods parts of a vendor's devices, by resources of its own.
+
+    The meaning of one unit of each resource is in `core/sharing/resources.toml`, or the site's.
+
+    Attributes:
+        name: for a person.
+        means: how pods share a device.
+        known_by: the resource for which a pod must ask, or the one by which its requests are told apart from others.
+        resources: the names by which a pod asks for parts; a request for one of them is for this software.
+        count: the resource of the number of devices; None if `core` says it.
+        core: the resource of hundredths of a device's compute. memory: that of its memory.
+        by_core: whether nodes offer `core` and `memory`, by which their devices are counted.
+        registered: returns the devices on a node by the node's annotations; None if none are registered.
+        at_binding: returns the annotations by which its plugin learns which devices a pod is to get.
+        given: returns the devices of each container by the pod's annotations: UUIDs, or indices as texts.
+        awaits: the annotation, and its value, of pods that its plugin has not served yet, if it could mistake one such
+            pod of its node for another; None if it could not.
+        env_refusal: why the container with these variables cannot have a part, for a person; None if it can.
+        min_compute, min_cuda: what devices and drivers must have at least; None for anything.
+    """
+
+    name: str
+    means: Means
+    known_by: str
+    resources: tuple[str, ...]
+    core: str
+    memory: str
+    count: str | None = None
+    by_core: bool = False
+    registered: Callable[[Mapping[str, str]], tuple[RegisteredDevice, ...] | None] = lambda notes: None
+    at_binding: Callable[[AtBinding], Mapping[str, str]] = lambda bound: {}
+    given: Callable[[Mapping[str, str]], Mapping[int, tuple[str, ...]]] = lambda notes: {}
+    awaits: tuple[str, str] | None = None
+    env_refusal: Callable[[Mapping[str, str]], str | None] = lambda env: None
+    min_compute: tuple[int, int] | None = None
+    min_cuda: tuple[int, int] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class KubernetesNames:
     """The names of a vendor's devices in a cluster.
@@ -198,6 +275,7 @@ class KubernetesNames:
         plugin: the software that makes a cluster offer the devices, for a person.
         read_labels: returns a node's GPUs by its labels.
         model: returns the device model of a product in the labels.
+        shares: the software that gives pods parts of its devices.
     """
 
     gpu: str
@@ -205,6 +283,7 @@ class KubernetesNames:
     plugin: str
     read_labels: Callable[[Mapping[str, str]], GpuLabels]
     model: Callable[[str], str]
+    shares: tuple[ShareLayer, ...] = ()
 
 
 class ErrorMeaning(NamedTuple):

@@ -12,16 +12,12 @@ class Containers(Protocol):
 
     Attributes:
         every_job: whether every job runs in a container. If not, only jobs that name an image do.
-        parts: whether a job in a container may have a part of a device.
         reach_daemons: whether a container can reach the MPS daemon of a device of which it has a part.
         checkpoints: whether a running container gets signals besides SIGTERM, and its host sees its checkpoints.
     """
 
     @property
     def every_job(self) -> bool: ...
-
-    @property
-    def parts(self) -> bool: ...
 
     @property
     def reach_daemons(self) -> bool: ...

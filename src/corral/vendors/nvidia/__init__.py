@@ -12,6 +12,7 @@ from corral.core.model.jobs.job import Request
 from corral.core.model.version import Version
 from corral.core.ports.node import SliceChange
 from corral.core.ports.telemetry import Care
+from corral.vendors.nvidia.cluster_shares import SHARES
 from corral.vendors.nvidia.device_files import FILES
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
 from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
@@ -121,6 +122,7 @@ NVIDIA = Vendor(
         plugin="NVIDIA's device plugin or GPU operator",
         read_labels=read_gpu_labels,
         model=model_of,
+        shares=SHARES,
     ),
     signs=HealthSigns(
         error="Xid",

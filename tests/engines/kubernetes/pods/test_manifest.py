@@ -165,7 +165,7 @@ def test_a_slice_where_all_gpus_are_offered_as_slices_is_asked_for_as_a_gpu() ->
 
 
 def test_a_part_of_a_gpu_and_a_gpu_that_is_gone_are_no_pod() -> None:
-    with pytest.raises(Refused, match="whole GPUs"):
+    with pytest.raises(BackendFailed, match="gives whole GPUs now, and this job asks for a part of one"):
         made(launch_of(gpus=1, request=Request(share_milli=500)))
     with pytest.raises(BackendFailed, match="only 1 of the 2 GPUs"):
         made(replace(launch_of(gpus=2), uses=launch_of(gpus=1).uses))

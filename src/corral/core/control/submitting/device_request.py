@@ -76,8 +76,8 @@ class RequestRules:
         if self.min_compute is not None and request.devices:
             least = max(self.min_compute, request.min_compute or (0, 0))
             request = replace(request, min_compute=least, site_min_compute=self.min_compute)
-        if self.containers is not None and not self.containers.parts:
-            _refuse_parts(submission, request)
+        if self.containers is not None and self.containers.every_job and submission.packable:
+            raise Refused("packable: pods do not share a GPU in this way; remove --packable", field="packable")
         if self._without_mps(submission):
             request = beside_mps(request, packable=submission.packable)
         if submission.kind is not JobKind.RUN and request.devices and not request.whole:
@@ -144,12 +144,16 @@ class RequestRules:
         return asked
 
 
+def site_catalogue(settings: Settings, home: Home) -> Catalogue | None:
+    """Return the resource names of the site; None if it has none of its own. Raises Refused for an invalid file."""
+    names = settings.resource_names
+    return None if names is None else load_catalogue([home.root / names])
+
+
 def request_rules(settings: Settings, home: Home, containers: Containers | None = None) -> RequestRules:
     """Return the rules by these settings. Raises Refused for an invalid file of resource names."""
-    names = settings.resource_names
-    catalogue = None if names is None else load_catalogue([home.root / names])
     return RequestRules(
-        catalogue,
+        site_catalogue(settings, home),
         settings.split,
         settings.split_fragments,
         settings.min_compute,
@@ -193,15 +197,6 @@ def with_whole_node(submission: Submission, nodes: Iterable[Node]) -> Submission
     ]
     request = replace(request, devices=max(1, *counts) if counts else 1)
     return replace(submission, request=request, exclusive=False)
-
-
-def _refuse_parts(submission: Submission, request: Request) -> None:
-    if submission.packable:
-        raise Refused("packable: a pod gets whole GPUs here; remove --packable", field="packable")
-    if request.devices and not request.whole:
-        raise Refused(
-            "gpus: a pod gets whole GPUs here, and this job asks for a part of one; ask for --gpus 1", field="gpus"
-        )
 
 
 def _refuse_fields_of_scheduler(request: Request) -> None:

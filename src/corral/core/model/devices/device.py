@@ -74,6 +74,7 @@ class Device:
         slice_milli: the part of that device that a slice counts as, in milli-GPU.
         replica: it is one of several replicas that a cluster's device plugin makes of one device. A job that has a
             whole replica still shares the device.
+        offered_as: the names of resources by which its cluster gives it to pods; () if it is given in no such way.
         vendor: its vendor, by the name in `corral.vendors`.
         files: the device files through which a process reaches it and no other device; () if they are unknown.
         power_limit_mw: its power limit when no job has set another one.
@@ -106,6 +107,7 @@ class Device:
     files: tuple[str, ...] = ()
     power_range_mw: tuple[int, int] | None = None
     power_fixed: str | None = None
+    offered_as: tuple[str, ...] = ()
 
     @property
     def settable_power_mw(self) -> tuple[int, int] | None:

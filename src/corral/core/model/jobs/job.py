@@ -87,6 +87,7 @@ class Request:
         pack: those with whom it shares its device, set by the planner for a packable job
             (`corral.core.model.runs.packing.pack_key`). It gets an idle device, or one that only they share.
         vendor: the vendor of its devices, by the name in `corral.vendors`; None counts as the first.
+        offered_as: the resource by which a pod asks for its devices, set by the engine; None is any.
         models: any of these device models will do (matched as whole words of the model name); () is any.
         min_compute: least compute capability, (major, minor).
         site_min_compute: the site's minimum for every device, set by the server and never above `min_compute`.
@@ -255,6 +256,7 @@ class Request:
     """Disk of the node: 100G. Counted, not enforced."""
 
     rules: PlacementRules | None = None
+    offered_as: str | None = None
     nodes: Annotated[
         tuple[str, ...],
         JobOption("NAMES", "'gpu-[01-03]' or ['gpu-01', 'gpu-02']", name="node", many=True, on=RESERVE, own=True),

@@ -37,6 +37,7 @@ class Cause(StrEnum):
     AVOIDED = "avoided"
     PROFILE = "profile"
     MEANS = "means"
+    RESOURCE = "resource"
     UNREADABLE = "unreadable"
     UNHEALTHY = "unhealthy"
     QUARANTINED = "quarantined"
@@ -69,7 +70,7 @@ STATIC_CAUSES = frozenset(
     {
         *(Cause.NO_NODE, Cause.LABELS, Cause.DRIVER, Cause.CUDA, Cause.MODEL, Cause.COMPUTE, Cause.MEMORY),
         *(Cause.VENDOR, Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS, Cause.NODE_NAME, Cause.NODE_AFFINITY),
-        Cause.POWER_LIMIT,
+        *(Cause.POWER_LIMIT, Cause.RESOURCE),
     }
 )
 NODE_CAUSES = frozenset({Cause.NODE_GONE, Cause.NODE_SILENT, Cause.NODE_DRAINING, Cause.NODE_CORDONED})
@@ -310,13 +311,15 @@ def serves_others(request: Request, slot: Slot) -> bool:
 
 
 def _means_cause(request: Request, slot: Slot) -> Cause | None:
-    """The reason why the slot's way of sharing does not suit the request, None if it suits the request."""
+    """The reason why the slot's way of sharing, or of reaching pods, does not suit the request; None if it does."""
+    if request.offered_as is not None and slot.offered_as and request.offered_as not in slot.offered_as:
+        return Cause.RESOURCE
     if (request.mig_profile is None) is not (slot.profile is None):
         return Cause.PROFILE if request.mig_profile is not None else Cause.MEANS
     if request.mig_profile is not None and slot.profile is not None:
         return None if profile_matches(request.mig_profile, slot.profile) else Cause.PROFILE
     part = not request.whole and request.pack is None
-    if slot.means is Means.MIG or (part and slot.means is Means.EXCLUSIVE):
+    if slot.means is Means.MIG or (part and (slot.means is Means.EXCLUSIVE or slot.replica)):
         return Cause.MEANS
     client = slot.means in (Means.MPS, Means.HOOK) and not request.whole and not _packs_nothing(request, slot)
     if client and not _may_be_client(request, slot):

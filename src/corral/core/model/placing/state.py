@@ -31,6 +31,7 @@ class Slot(NamedTuple):
         tenant: those whom it serves while there are jobs: one user, or the packable jobs that share it; None is anyone.
         power_mw: its power limit, None if unknown.
         settable_power_mw: the least and the greatest power limit that a job may set, None if it can set none.
+        offered_as: the names of resources by which its cluster gives it to pods.
         taken_milli, taken_mib: the share and the memory that pods outside Corral have. They are not free, also once all
             jobs have ended.
     """
@@ -54,6 +55,7 @@ class Slot(NamedTuple):
     settable_power_mw: tuple[int, int] | None = None
     taken_milli: int = 0
     taken_mib: int = 0
+    offered_as: tuple[str, ...] = ()
 
     @property
     def open_milli(self) -> int:
@@ -120,6 +122,7 @@ def slot_of(
         settable_power_mw=device.settable_power_mw,
         taken_milli=taken_milli,
         taken_mib=taken_mib,
+        offered_as=device.offered_as,
     )
 
 

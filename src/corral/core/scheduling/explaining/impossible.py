@@ -228,7 +228,8 @@ def _device_lack(view: View, request: Request) -> str | None:
     if not able:
         return f"no named GPU is of model {' or '.join(request.models)}; remove the GPUs or the model"
     nodes = [view.nodes[name].devices for name in sorted(view.nodes)]
-    unshared = sharing_lack([[device for device in node if _is_meant(request, device)] for node in nodes], request)
+    meant = [[device for device in node if _is_meant(request, device)] for node in nodes]
+    unshared = _resource_lack(able, request) or sharing_lack(meant, request)
     if unshared is not None:
         return unshared
     none = _none_of(request)
@@ -250,6 +251,14 @@ def _device_lack(view: View, request: Request) -> str | None:
     if request.share_milli > MILLI_PER_DEVICE:
         return "a share is at most the whole GPU, 1"
     return None
+
+
+def _resource_lack(devices: Sequence[Device], request: Request) -> str | None:
+    if request.offered_as is None or any(request.offered_as in device.offered_as for device in devices):
+        return None
+    offered = sorted({name for device in devices for name in device.offered_as})
+    there = f"its GPUs are given by {' and '.join(offered)}" if offered else "its GPUs are given by no resource"
+    return f"no node of this cluster gives GPUs by {request.offered_as}; {there}"
 
 
 def _is_meant(request: Request, device: Device) -> bool:
@@ -291,7 +300,7 @@ def sharing_lack(nodes: Sequence[Sequence[Device]], request: Request) -> str | N
         return f"--share: the cluster shares every {such} among several jobs, so no job gets one alone"
     if request.whole:
         return None
-    if all(device.means in (Means.EXCLUSIVE, Means.MIG) for device in plain):
+    if all(device.means in (Means.EXCLUSIVE, Means.MIG) or device.replica for device in plain):
         return f"every {such} is allocated whole; ask for --gpus 1 or more"
     too_small = not request.share_of_memory and request.share_milli < LEAST_MPS_MILLI
     if too_small and all(device.means is Means.MPS for device in plain if request.means in (None, device.means)):

@@ -31,6 +31,7 @@ _OF_DEVICES = {
     Cause.AVOIDED: "kept off",
     Cause.PROFILE: "without such a slice",
     Cause.MEANS: "shared in another way",
+    Cause.RESOURCE: "that its cluster gives by another resource",
     Cause.IN_USE: "in use by others",
     Cause.STALE: "with memory held by others",
     Cause.TENANT: "serving others",

@@ -134,6 +134,8 @@ def _conditions(request: Request) -> str:
         words.append(f"with {format_memory(request.memory_mib)} free{' on each' if request.devices > 1 else ''}")
     if request.min_compute is not None:
         words.append(f"of compute capability {request.min_compute[0]}.{request.min_compute[1]} or higher")
+    if request.offered_as is not None and not request.whole:
+        words.append(f"by {request.offered_as}")
     if request.power_limit_w is not None:
         words.append(f"limited to {request.power_limit_w} W{' each' if request.devices > 1 else ''}")
     if request.labels:

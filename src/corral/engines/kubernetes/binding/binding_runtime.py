@@ -4,7 +4,8 @@ A binding cannot be undone. A pod that must not run is deleted instead; its crea
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from corral.engines.kubernetes.binding.logs_of_others import LogsOfOthers
 from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers, read
 from corral.engines.kubernetes.binding.removing import remove_unless_taken
 from corral.engines.kubernetes.binding.serving_lease import ServingLease
+from corral.engines.kubernetes.binding.share_notes import Placed, as_counted, refuse_beside, share_notes
 from corral.engines.kubernetes.cluster.cache import Cache
 from corral.engines.kubernetes.cluster.client import TIMEOUT_S, Cluster
 from corral.engines.kubernetes.cluster.errors import (
@@ -65,14 +67,16 @@ class BindingRuntime:
         lease: ServingLease,
         on_event: Callable[[str], None] = lambda launch_id: None,
         on_deletion: Callable[[str, str], None] = lambda job_id, why: None,
+        placed: Placed = as_counted,
     ) -> None:
         """Subscribe to the pods.
 
         `on_event(launch_id)` is called in the watch's thread when the report of a launch may have changed.
         `on_deletion(job_id, why)` is called before a launch is reported as ended because its pod was deleted: deleting
-        a pod cancels its job.
+        a pod cancels its job. `placed` returns the devices of a launch as the software of its node knows them.
         """
         self.on_event = on_event
+        self._placed = placed
         self.announced = AnnouncedPods()
         self.on_bound: Callable[[PodRef], None] = lambda ref: None
         """Called once a pod was bound."""
@@ -101,7 +105,7 @@ class BindingRuntime:
         for ref in launch.job.spec.pods:
             self._refuse_unbindable(ref)
         ref = launch.job.spec.pods[launch.rank]
-        mark = self._marks.of(launch.id)
+        mark = {**self._share_notes(launch, ref), **self._marks.of(launch.id)}
         with self._lease.acting() as left_s, asked_again(), self._naming(launch, ref):
             timeout_s = min(TIMEOUT_S, left_s)
             self._cluster.bind(ref.name, ref.namespace, ref.uid, launch.node, annotations=mark, timeout_s=timeout_s)
@@ -260,6 +264,14 @@ class BindingRuntime:
             raise BackendFailed(f"its pod {ref} was deleted")
         if pod.facts.node is not None and self._marks.launch_of(pod) is None:
             raise BackendFailed(f"its pod {ref}: {_taken(pod.facts.node)}")
+
+    def _share_notes(self, launch: Launch, ref: PodRef) -> Mapping[str, str]:
+        pod = self._found(ref)
+        if pod is None or not launch.uses:
+            return {}
+        placed = self._placed(launch)
+        refuse_beside(self._pods.values(), pod, launch.node, placed)
+        return share_notes(launch, pod, placed, time.time())
 
     def _remove_if_bound_late(self, launch: Launch, ref: PodRef) -> None:
         """Delete the pod, which is on another node, if the binding of an earlier launch put it there."""

@@ -16,6 +16,8 @@ from corral.engines.kubernetes.cluster.objects import annotations, labels, mappi
 from corral.engines.kubernetes.cluster.objects import owner as owner_of
 from corral.engines.kubernetes.cluster.quantities import BadQuantity
 from corral.engines.kubernetes.inventory.pod_placement_rules import placement_rules
+from corral.engines.kubernetes.shares.pod_shares import OWN_NAMES, ContainerShare, PodShares, vendor_name_of
+from corral.engines.kubernetes.shares.share_layers import layer_of_resource
 
 Json = Mapping[str, Any]
 
@@ -38,8 +40,6 @@ QUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue")
 
 JOBSET = "jobset.sigs.k8s.io/jobset-name"
 POD_GROUP, POD_GROUP_SIZE = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
-_PARTS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
-"""Annotations of KAI that ask for a part of a GPU."""
 
 _UNDERSTOOD = frozenset(
     {
@@ -74,6 +74,7 @@ class PodAsk:
         owner: the object that made it, as "Job/train", or "".
         request: of one member.
         name: of its job, within its namespace; None is the pod's.
+        share: the part of a GPU that one of its containers asks for; None if none does.
         command: of its first container, or its image.
         claims: volume claims whose location must be checked.
         gang: the pods that start together with it, itself included; None for a pod that starts alone.
@@ -91,6 +92,7 @@ class PodAsk:
     claims: tuple[str, ...] = ()
     gang: PodGang | None = None
     name: str | None = None
+    share: ContainerShare | None = None
 
 
 def is_gated(item: Json) -> bool:
@@ -98,12 +100,16 @@ def is_gated(item: Json) -> bool:
     return bool(sequence(mapping(item.get("spec")).get("schedulingGates")))
 
 
-def read_ask(item: Json) -> PodAsk:
-    """Read the request of a Pod object, which is untrusted. Raises Refused for settings that Corral cannot honour."""
+def read_ask(item: Json, names: PodShares = OWN_NAMES) -> PodAsk:
+    """Read the request of a Pod object, which is untrusted. Raises Refused for settings that Corral cannot honour.
+
+    `names` reads parts of GPUs.
+    """
     metadata, spec = mapping(item.get("metadata")), mapping(item.get("spec"))
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     noted, marked = annotations(metadata), labels(metadata)
-    _refuse_unknown(spec, noted)
+    _refuse_unknown(spec)
+    share = names.asked(spec, noted)
     account = str(spec.get("serviceAccountName") or "default")
     owner = owner_of(metadata)
     deadline_s = spec.get("activeDeadlineSeconds")
@@ -112,7 +118,7 @@ def read_ask(item: Json) -> PodAsk:
         PodRef(namespace, name, str(metadata.get("uid") or "")),
         account,
         "" if owner is None else str(owner),
-        _request(spec, noted, marked, namespace),
+        _request(spec, noted, marked, namespace, share),
         _command(spec),
         queue=noted.get(QUEUE) or queue,
         project=noted.get(PROJECT) or None,
@@ -121,16 +127,14 @@ def read_ask(item: Json) -> PodAsk:
         claims=claims_of(spec, name),
         gang=_gang(namespace, noted, marked),
         name=noted.get(NAME) or None,
+        share=share,
     )
 
 
-def _refuse_unknown(spec: Json, noted: Mapping[str, str]) -> None:
+def _refuse_unknown(spec: Json) -> None:
     for field in spec:
         if field not in _UNDERSTOOD:
             raise Refused(f"{field!s:.60}: Corral does not understand this field; remove it, or use another scheduler")
-    for part in _PARTS:
-        if part in noted:
-            raise Refused(f"{part}: Corral binds only pods with whole GPUs; ask for {_named()} in its limits")
     for container in (*sequence(spec.get("containers")), *sequence(spec.get("initContainers"))):
         if any(port.get("hostPort") for port in sequence(container.get("ports"))):
             raise Refused(
@@ -139,20 +143,25 @@ def _refuse_unknown(spec: Json, noted: Mapping[str, str]) -> None:
             )
 
 
-def _request(spec: Json, noted: Mapping[str, str], marked: Mapping[str, str], namespace: str) -> Request:
+def _request(
+    spec: Json, noted: Mapping[str, str], marked: Mapping[str, str], namespace: str, share: ContainerShare | None
+) -> Request:
     try:
         amounts = requests_of(spec)
     except (BadQuantity, AttributeError, TypeError) as error:
         raise Refused(f"resources: {error}", field="resources") from None
     _refuse_other_resources(amounts)
-    return Request(
-        devices=gpus_of(amounts),
-        vendor=next((vendor.name for resource, vendor in gpu_resources().items() if amounts.of(resource)), None),
+    whole = next(((name, vendor.name) for name, vendor in gpu_resources().items() if amounts.of(name)), None)
+    request = Request(
+        devices=gpus_of(amounts) if share is None else 0,
+        vendor=None if whole is None else whole[1],
+        offered_as=None if whole is None else whole[0],
         cpu_milli=amounts.cpu_milli,
         host_memory_mib=-(-amounts.memory_bytes // MIB),
         disk_mib=-(-amounts.ephemeral_storage_bytes // MIB),
         rules=replace(placement_rules(spec, marked, namespace), idle_first=_idle_first(noted.get(IDLE_FIRST))),
     )
+    return request if share is None else share.request(replace(request, vendor=vendor_name_of(share)))
 
 
 def _idle_first(written: str | None) -> IdleFirst | None:
@@ -174,17 +183,14 @@ def _idle_first(written: str | None) -> IdleFirst | None:
 
 def _refuse_other_resources(amounts: Amounts) -> None:
     # Whole names are compared: a resource whose name only begins like that of whole GPUs is another resource.
-    others = sorted(name for name in amounts.others if name not in gpu_resources())
+    known = {**gpu_resources(), **layer_of_resource()}
+    others = sorted(name for name in amounts.others if name not in known)
     if others:
-        words = f"ask for {_named()}, CPU, memory and storage"
+        words = f"ask for {' or '.join(gpu_resources())}, a part of one, CPU, memory and storage"
         raise Refused(f"resources: Corral does not count {others[0]!s:.80}; {words}")
     makers = [resource for resource in gpu_resources() if amounts.of(resource)]
     if len(makers) > 1:
         raise Refused(f"resources: a pod gets GPUs of one maker; ask for {' or '.join(makers)}", field="resources")
-
-
-def _named() -> str:
-    return " or ".join(gpu_resources())
 
 
 def _command(spec: Json) -> tuple[str, ...]:

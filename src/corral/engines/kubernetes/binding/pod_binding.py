@@ -12,9 +12,11 @@ from corral.engines.kubernetes.binding.bound_mark import BoundMarks
 from corral.engines.kubernetes.binding.lease_record import LeaseCandidate
 from corral.engines.kubernetes.binding.pods_of_others import SCHEDULER, pods_of_others
 from corral.engines.kubernetes.binding.serving_lease import ServingLease
+from corral.engines.kubernetes.binding.share_notes import Placed, as_counted
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.rights import BINDING, missing_rights
+from corral.engines.kubernetes.shares.pod_shares import OWN_NAMES, PodShares
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +25,8 @@ class PodBinding:
     """Binds the pods of `pods` that name `scheduler`, once it has the ledger's jobs (`attend`) and has begun.
 
     `me` is the server that wants to bind them. `users` gives the user of each pod, as `binder.Users`.
-    `on_event(launch_id)` is called when a launch may have a new report.
+    `on_event(launch_id)` is called when a launch may have a new report. `names` reads parts of GPUs. `placed` returns
+    the devices of a launch as the software of its node knows them.
     """
 
     def __init__(
@@ -35,10 +38,12 @@ class PodBinding:
         *,
         scheduler: str = SCHEDULER,
         users: Mapping[str, str] | None = None,
+        names: PodShares = OWN_NAMES,
+        placed: Placed = as_counted,
     ) -> None:
         self._cluster = cluster
         self._users = users or {}
-        self._pods = pods_of_others(pods, scheduler=scheduler)
+        self._pods = pods_of_others(pods, scheduler=scheduler, names=names)
         self._marks = BoundMarks(me.tag, self._pod_of, self._present_of)
         self._lease = ServingLease(cluster, scheduler, me)
         self.runtime = BindingRuntime(
@@ -49,6 +54,7 @@ class PodBinding:
             lease=self._lease,
             on_event=on_event,
             on_deletion=self._cancel,
+            placed=placed,
         )
         self._jobs: PodJobs | None = None
         self._binder: Binder | None = None

@@ -12,6 +12,7 @@ from corral.engines.kubernetes.cluster.cache import Cache
 from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.objects import mapping
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
+from corral.engines.kubernetes.shares.pod_shares import OWN_NAMES, PodShares
 from corral.untrusted import Unread, guarded
 
 SCHEDULER = "corral"
@@ -63,37 +64,39 @@ class PodOfOthers:
         return self.facts.annotations.get(name) if self.facts.node is not None else None
 
 
-def keep(item: Mapping[str, Any], scheduler: str) -> PodOfOthers | None:
+def keep(item: Mapping[str, Any], scheduler: str, names: PodShares = OWN_NAMES) -> PodOfOthers | None:
     """Return the facts kept of a Pod object, or None if it names another scheduler and no server of Corral has bound
     it.
     """
     spec = mapping(item.get("spec"))
     if spec.get("schedulerName") == scheduler:
-        return read(item)
+        return read(item, names)
     # Another scheduler may leave the binding to Corral.
     bound = "nodeName" in spec and BOUND_FOR in mapping(mapping(item.get("metadata")).get("annotations"))
-    return read(item) if bound else None
+    return read(item, names) if bound else None
 
 
-def read(item: Mapping[str, Any]) -> PodOfOthers:
-    """Read a Pod object, whatever its scheduler is."""
+def read(item: Mapping[str, Any], names: PodShares = OWN_NAMES) -> PodOfOthers:
+    """Read a Pod object, whatever its scheduler is. `names` reads parts of GPUs."""
     facts = read_pod(item)
     if facts.node is not None:
         return PodOfOthers(facts, gated=False, ask=None)
-    ask = guarded(f"pod {facts.namespace}/{facts.name}", partial(_ask_of, item))
+    ask = guarded(f"pod {facts.namespace}/{facts.name}", partial(_ask_of, item, names))
     if isinstance(ask, PodAsk):
         return PodOfOthers(facts, is_gated(item), ask)
     return PodOfOthers(facts, is_gated(item), None, f"what it asks for {ask}" if isinstance(ask, Unread) else ask)
 
 
-def _ask_of(item: Mapping[str, Any]) -> PodAsk | str:
+def _ask_of(item: Mapping[str, Any], names: PodShares) -> PodAsk | str:
     """Return the request of a pod, or why Corral cannot serve it."""
     try:
-        return read_ask(item)
+        return read_ask(item, names)
     except Refused as refused:
         return str(refused)
 
 
-def pods_of_others(pods: ObjectWatch, *, scheduler: str = SCHEDULER) -> Cache[PodOfOthers]:
-    """Return a cache of the pods with this `schedulerName`."""
-    return pods.cache(partial(keep, scheduler=scheduler))
+def pods_of_others(
+    pods: ObjectWatch, *, scheduler: str = SCHEDULER, names: PodShares = OWN_NAMES
+) -> Cache[PodOfOthers]:
+    """Return a cache of the pods with this `schedulerName`. `names` reads parts of GPUs."""
+    return pods.cache(partial(keep, scheduler=scheduler, names=names))

@@ -91,6 +91,10 @@ def _new_samples(before: SeenNode | None, samples: Sequence[DeviceSample]) -> tu
 
 
 def _says_the_same(before: DeviceSample | None, sample: DeviceSample) -> bool:
-    if before is None or (before.pod, before.illness, before.metered) != (sample.pod, sample.illness, sample.metered):
+    if before is None or _holding(before) != _holding(sample):
         return False
     return not sample.metered or before == sample
+
+
+def _holding(sample: DeviceSample) -> tuple[object, ...]:
+    return sample.pod, sample.parts, sample.illness, sample.metered

@@ -2,11 +2,12 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from corral.clock import SystemClock
 from corral.config import Settings
+from corral.core.control.submitting.device_request import site_catalogue
 from corral.core.control.watching.patrol import Patrol
 from corral.core.model.errors import CorralError
 from corral.core.model.home import Home
@@ -41,6 +42,7 @@ from corral.engines.kubernetes.pods.names import names_of_server
 from corral.engines.kubernetes.pods.pod_patrol import INTERVAL_S, PodPatrol
 from corral.engines.kubernetes.pods.runtime import PodRuntime
 from corral.engines.kubernetes.pods.site import PodSite, absence
+from corral.engines.kubernetes.shares.pod_shares import PodShares
 
 _ASK_S = 3.0
 """The silence of the watches after which the API server is asked for its version."""
@@ -110,11 +112,13 @@ class KubernetesEngine:
     def __init__(self, cluster: Cluster, home: Home, settings: Settings, clock: SystemClock) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._book = NodeBook(clock)
+        catalogue = site_catalogue(settings, home)
+        names_of_parts = PodShares(catalogue)
+        self._book = NodeBook(clock, catalogue)
         self._nodes, self._pods = ObjectWatch(cluster, NODES), ObjectWatch(cluster, PODS)
         node_facts = self._nodes.cache(read_node)
         node_facts.subscribe(self._book.nodes_changed)
-        occupants = self._pods.cache(keep_occupant)
+        occupants = self._pods.cache(partial(keep_occupant, names=names_of_parts))
         occupants.subscribe(self._book.occupants_changed)
         self._reports = ReportBox()
         site, names = _pod_site(cluster, settings), names_of_server(home.cluster_tag_file)
@@ -128,6 +132,7 @@ class KubernetesEngine:
             logs=home.logs,
             kill_grace_s=settings.kill_grace_s,
             log_max_bytes=settings.log_max_mib << 20,
+            placed=self._book.placed,
         )
         pod_patrol = PodPatrol(pods, kill_grace_s=settings.kill_grace_s)
         self._binding = PodBinding(
@@ -137,8 +142,11 @@ class KubernetesEngine:
             self._book.launch_changed,
             scheduler=settings.kubernetes.scheduler_name,
             users=dict(settings.kubernetes.pod_users),
+            names=names_of_parts,
+            placed=self._book.placed,
         )
-        self._placed = PlacedPods(cluster, occupants, self._binding, dict(settings.kubernetes.pod_users))
+        users = dict(settings.kubernetes.pod_users)
+        self._placed = PlacedPods(cluster, occupants, self._binding, users, names_of_parts)
         self._report_taker = ReportTaker(
             self._reports,
             TokenReviews(cluster, settings.kubernetes.agent_account, clock),
@@ -153,7 +161,13 @@ class KubernetesEngine:
             self._runtimes, lambda job_id: BINDING_RUNTIME if self._binding.has(job_id) else None
         )
         self._others = OtherSchedulers(
-            cluster, self._pods, self._book, clock, scheduler=settings.kubernetes.scheduler_name, tag=names.tag
+            cluster,
+            self._pods,
+            self._book,
+            clock,
+            scheduler=settings.kubernetes.scheduler_name,
+            tag=names.tag,
+            names=names_of_parts,
         )
         health = _ClusterHealth(cluster, self._nodes, self._pods)
         self.traits = EngineTraits(
@@ -210,7 +224,8 @@ class KubernetesEngine:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return tuple(one for one in (self._binding.why_not, self._others.warning()) if one is not None)
+        own = (self._binding.why_not, self._others.warning(), _contested_warning(self._book.contested()))
+        return tuple(one for one in own if one is not None)
 
     @property
     def pod_scheduler(self) -> PodScheduler | None:
@@ -254,6 +269,18 @@ class KubernetesEngine:
         return ClusterNodeAgent(
             LaunchesOnNode(name, self._book, self._runtimes, self._records, self._clock, look, departed)
         )
+
+
+def _contested_warning(contested: Mapping[str, Sequence[str]]) -> str | None:
+    """Return a warning about nodes that offer their devices in more than one way, with its remedy; None without any."""
+    if not contested:
+        return None
+    node = min(contested)
+    more = f" and {len(contested) - 1} more" if len(contested) > 1 else ""
+    return (
+        f"node {node}{more} offers the same GPUs by {' and '.join(contested[node])}, whose plugins do not know of each "
+        "other and can give a GPU away twice; Corral gives no parts of GPUs there: leave one of the plugins on the node"
+    )
 
 
 def _pod_site(cluster: Cluster, settings: Settings) -> PodSite:

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from corral.clock import Clock
-from corral.core.model.runs.launch import Launch
+from corral.core.model.runs.launch import DeviceUse, Launch
+from corral.core.model.units import MILLI_PER_DEVICE
+from corral.core.sharing.definitions import Catalogue
 from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
 from corral.engines.kubernetes.cluster.watch_state import Change
@@ -15,6 +17,10 @@ from corral.engines.kubernetes.inventory.occupants import Occupant, PodName
 from corral.engines.kubernetes.inventory.readings.cluster_readings import GpuContainer, is_exporter
 from corral.engines.kubernetes.inventory.readings.gpu_reading import NO_READINGS, GpuReading, NodeReadings
 from corral.engines.kubernetes.inventory.seen_node import SeenNode, see_node, silence_of, with_readings
+from corral.engines.kubernetes.inventory.shared_slots import held_parts
+from corral.engines.kubernetes.shares.placed_share import PlacedShare
+from corral.engines.kubernetes.shares.served_shares import ServedShares, contested, served_shares
+from corral.vendors.vendor import PlacedPart
 
 CHOSEN_S = 10.0
 """For this long, devices chosen for a start are not shown as devices of other pods. Only the display uses it."""
@@ -25,15 +31,18 @@ AHEAD_S = 5.0
 
 @dataclass(slots=True)
 class _Held:
-    """The resources of a launch on its node: its slots, and its pod, which may not exist yet."""
+    """The resources of a launch on its node: its slots with milli-GPU of each, and its pod, which may not exist yet."""
 
     slots: tuple[int, ...]
     pod: PodName
+    milli: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class _KnownNode:
     facts: NodeFacts | None = None
+    shared: ServedShares | None = None
+    """The devices of which the node gives parts; None if it gives whole ones."""
     occupants: dict[PodName, Occupant] = field(default_factory=dict)
     held: dict[str, _Held] = field(default_factory=dict)
     chosen: dict[int, float] = field(default_factory=dict)
@@ -71,8 +80,10 @@ class Happened:
 class NodeBook:
     """The nodes of one cluster. Safe from any thread. Every call but `wait` returns at once."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, catalogue: Catalogue | None = None) -> None:
+        """`catalogue` has the resource names of the site; None means those that come with Corral."""
         self._clock = clock
+        self._catalogue = catalogue
         self._changed = threading.Condition()
         self._nodes: dict[str, _KnownNode] = {}
         self._dirty: dict[str, None] = {}
@@ -90,7 +101,8 @@ class NodeBook:
             for old, new in changes:
                 told = new or old
                 assert told is not None, "a change has an object before or after it"
-                self._known(told.name).facts = new
+                known = self._known(told.name)
+                known.facts, known.shared = new, None if new is None else served_shares(new, self._catalogue)
                 self._touch(told.name)
                 self._drop_if_empty(told.name)
 
@@ -155,6 +167,8 @@ class NodeBook:
             known = self._nodes.get(node)
             if known is None or known.facts is None:
                 return 0
+            if known.shared is not None:
+                return _overbooked_in_parts(known, known.shared)
             held = sum(len(held.slots) for held in known.held.values())
             return held + sum(one.gpus for one in known.others()) - gpus_of(known.facts.allocatable)
 
@@ -173,7 +187,7 @@ class NodeBook:
         slots = tuple(slot_of_id(use.device.uuid) for use in launch.uses)
         with self._changed:
             known = self._known(launch.node)
-            known.held[launch.id] = _Held(slots, pod)
+            known.held[launch.id] = _Held(slots, pod, tuple(use.newcomer.grant.share_milli for use in launch.uses))
             for slot in slots:
                 known.chosen.pop(slot, None)
             self._places[launch.id] = launch.node
@@ -196,6 +210,18 @@ class NodeBook:
             self.release(launch_id)
 
     # The known state
+
+    def placed(self, launch: Launch) -> PlacedShare:
+        """Return the devices of a launch as its node's software knows them."""
+        with self._changed:
+            shared = self._known(launch.node).shared
+        return PlacedShare(shared, tuple(_placed_part(use, shared) for use in launch.uses), self._catalogue)
+
+    def contested(self) -> dict[str, tuple[str, ...]]:
+        """Return the nodes that offer their devices in more than one way, with the resources by which they do."""
+        with self._changed:
+            nodes = [known.facts for known in self._nodes.values() if known.facts is not None]
+        return {facts.name: names for facts in nodes if (names := contested(facts))}
 
     def wait(self, timeout_s: float) -> Happened:
         """Wait for changes, or until the time is up. Each change is returned once."""
@@ -227,7 +253,9 @@ class NodeBook:
     def gpu_nodes(self) -> list[NodeFacts]:
         """Return the nodes that have GPUs now."""
         with self._changed:
-            return [known.facts for known in self._nodes.values() if known.facts and slot_count(known.facts)]
+            return [
+                known.facts for known in self._nodes.values() if known.facts and slot_count(known.facts, known.shared)
+            ]
 
     def exporters(self) -> dict[str, PodName]:
         """Return the dcgm-exporter pod of each node that has one. It must belong to a DaemonSet: any pod can have any
@@ -325,4 +353,27 @@ def _seen(known: _KnownNode, facts: NodeFacts, now: float, now_s: float) -> Seen
     slots = {slot for held in known.held.values() for slot in held.slots}
     chosen = {slot for slot, until_s in known.chosen.items() if until_s > now_s}
     others = known.others()
-    return see_node(facts, others, slots, known.seen, now, chosen=chosen, own=own)
+    return see_node(facts, others, slots, known.seen, now, chosen=chosen, own=own, shared=known.shared)
+
+
+def _overbooked_in_parts(known: _KnownNode, shared: ServedShares) -> int:
+    """Return how many devices of jobs have more parts given away than they are whole."""
+    own: dict[int, int] = {}
+    for held in known.held.values():
+        for slot, milli in zip(held.slots, held.milli, strict=True):
+            own[slot] = own.get(slot, 0) + milli
+    parts = held_parts(len(shared.devices), shared, known.others())
+    of_others = {slot: sum(part.share_milli for part in found) for slot, found in parts.items()}
+    over = (milli + of_others.get(slot, 0) > MILLI_PER_DEVICE for slot, milli in own.items())
+    gone = (slot >= len(shared.devices) or not shared.devices[slot].healthy for slot in own)
+    return sum(map(bool, map(max, zip(over, gone, strict=True))))
+
+
+def _placed_part(use: DeviceUse, shared: ServedShares | None) -> PlacedPart:
+    slot, grant = slot_of_id(use.device.uuid), use.newcomer.grant
+    known = shared.devices[slot] if shared is not None and slot < len(shared.devices) else None
+    memory_mib = grant.memory_mib
+    if memory_mib is None and known is not None and grant.share_milli == MILLI_PER_DEVICE:
+        memory_mib = known.memory_mib
+    uuid = None if known is None else known.uuid
+    return PlacedPart(slot, uuid, grant.share_milli, memory_mib, use.newcomer.cores_percent or 0)

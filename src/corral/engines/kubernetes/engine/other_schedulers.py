@@ -14,6 +14,7 @@ from corral.engines.kubernetes.cluster.watch_state import Change
 from corral.engines.kubernetes.engine.node_book import NodeBook
 from corral.engines.kubernetes.inventory.occupants import keep_occupant
 from corral.engines.kubernetes.inventory.pods_elsewhere import PodElsewhere, keep_elsewhere, warning_of
+from corral.engines.kubernetes.shares.pod_shares import OWN_NAMES, PodShares
 
 log = logging.getLogger(__name__)
 
@@ -26,16 +27,25 @@ ANSWER_S = 2.0
 class OtherSchedulers:
     """The pods with GPUs that other schedulers bind, and their latest bindings. Safe from any thread.
 
-    `scheduler` and `tag` are those of this server.
+    `scheduler` and `tag` are those of this server. `names` reads parts of GPUs.
     """
 
     def __init__(
-        self, cluster: Cluster, pods: ObjectWatch, book: NodeBook, clock: Clock, *, scheduler: str, tag: str
+        self,
+        cluster: Cluster,
+        pods: ObjectWatch,
+        book: NodeBook,
+        clock: Clock,
+        *,
+        scheduler: str,
+        tag: str,
+        names: PodShares = OWN_NAMES,
     ) -> None:
         self._cluster = cluster
         self._book = book
         self._clock = clock
         self._scheduler = scheduler
+        self._names = names
         self._lock = threading.Lock()
         self._made_s = -RECENT_S
         self._warned = False
@@ -58,7 +68,7 @@ class OtherSchedulers:
         self.warn()
         with asked_again():
             pods = self._cluster.list(PODS, Selection(fields=f"spec.nodeName={node}"), timeout_s=ANSWER_S)
-        self._book.note_ahead(node, [one for pod in pods if (one := keep_occupant(pod)) is not None])
+        self._book.note_ahead(node, [one for pod in pods if (one := keep_occupant(pod, self._names)) is not None])
 
     def warn(self) -> None:
         """Log the warning once, as soon as there is a pod to warn of."""

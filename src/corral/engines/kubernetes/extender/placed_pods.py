@@ -23,6 +23,7 @@ from corral.engines.kubernetes.cluster.errors import NoSuchObject
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.cluster.watch_state import Change
 from corral.engines.kubernetes.inventory.occupants import Occupant
+from corral.engines.kubernetes.shares.pod_shares import OWN_NAMES, PodShares
 from corral.untrusted import Unread, guarded
 
 ANSWER_S = 2.0
@@ -42,13 +43,21 @@ class Binding:
 class PlacedPods:
     """The pods of other schedulers, for the extender of kube-scheduler. Safe from any thread.
 
-    `users` gives the user of each pod. `occupants` are the pods on nodes.
+    `users` gives the user of each pod, and `names` reads parts of GPUs. `occupants` are the pods on nodes.
     """
 
-    def __init__(self, cluster: Cluster, occupants: Cache[Occupant], binding: PodBinding, users: Users) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        occupants: Cache[Occupant],
+        binding: PodBinding,
+        users: Users,
+        names: PodShares = OWN_NAMES,
+    ) -> None:
         self._cluster = cluster
         self._binding = binding
         self._users = users
+        self._names = names
         self._jobs: PodJobs | None = None
         self._lock = threading.Lock()
         self._begun: dict[PodRef, Binding] = {}
@@ -94,7 +103,7 @@ class PlacedPods:
         item = self._present(pod)
         _, submission, user = self._read(item)
         submission = replace(submission, request=replace(submission.request, node=node))
-        self._binding.runtime.announced.announce(read(item))
+        self._binding.runtime.announced.announce(read(item, self._names))
         begun = Binding(pod, node, "")
         with self._lock:
             if pod in self._begun:
@@ -126,7 +135,7 @@ class PlacedPods:
         return self._jobs
 
     def _read(self, item: Mapping[str, Any]) -> tuple[PodRef, Submission, str]:
-        ask = guarded("a pod that kube-scheduler places", lambda: _refusal_or(item))
+        ask = guarded("a pod that kube-scheduler places", lambda: _refusal_or(item, self._names))
         if isinstance(ask, Unread):
             raise Refused(f"what the pod asks for {ask}")
         if isinstance(ask, Refused):
@@ -189,9 +198,9 @@ class PlacedPods:
 MOST_CAME = 10_000
 
 
-def _refusal_or(item: Mapping[str, Any]) -> Any:
+def _refusal_or(item: Mapping[str, Any], names: PodShares) -> Any:
     try:
-        return read_ask(item)
+        return read_ask(item, names)
     except Refused as refused:
         return refused
 

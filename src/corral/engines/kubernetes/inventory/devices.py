@@ -7,6 +7,7 @@ from corral.core.model.devices.device import Device
 from corral.core.model.devices.means import Means
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_labels, vendor_of_node
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
+from corral.engines.kubernetes.shares.served_shares import ServedShares
 from corral.vendors.vendor import GpuLabels
 
 MOST_SLOTS = 1024
@@ -25,14 +26,18 @@ def slot_of_id(uuid: str) -> int:
     return int(uuid.rpartition("-")[2])
 
 
-def slot_count(facts: NodeFacts) -> int:
-    """Return the number of devices of the node, unhealthy ones included."""
+def slot_count(facts: NodeFacts, shared: ServedShares | None = None) -> int:
+    """Return the number of devices of the node, unhealthy ones included. `shared` are those of which it gives parts."""
+    if shared is not None:
+        return len(shared.devices)
     gpu = vendor_of_node(facts).kubernetes.gpu
     return min(MOST_SLOTS, max(facts.capacity.of(gpu), facts.allocatable.of(gpu)))
 
 
-def sick_count(facts: NodeFacts) -> int:
+def sick_count(facts: NodeFacts, shared: ServedShares | None = None) -> int:
     """Return the number of devices that the device plugin reports as unhealthy. It does not say which."""
+    if shared is not None:
+        return shared.sick
     offered = facts.allocatable.of(vendor_of_node(facts).kubernetes.gpu)
     return slot_count(facts) - min(slot_count(facts), offered)
 
@@ -52,9 +57,40 @@ def devices_of(facts: NodeFacts, slots: int) -> tuple[Device, ...]:
             mig_profile=found.profile,
             replica=found.shared_by is not None,
             vendor=vendor.name,
+            offered_as=(vendor.kubernetes.gpu,),
         )
         for slot in range(slots)
     )
+
+
+def shared_devices(facts: NodeFacts, shared: ServedShares, slots: int) -> tuple[Device, ...]:
+    """Return the devices of slots 0 to `slots` - 1 of a node that gives parts of its devices.
+
+    They are exclusive if their software cannot share them, or the labels do not say that it can.
+    """
+    layer, vendor = shared.layer, shared.vendor
+    found = vendor.kubernetes.read_labels(facts.labels)
+    too_old = [
+        least is not None and (has is None or has < least)
+        for least, has in ((layer.min_compute, found.compute), (layer.min_cuda, found.cuda_version))
+    ]
+    devices = []
+    for slot in range(slots):
+        known = shared.devices[slot] if slot < len(shared.devices) else None
+        product = found.product or (None if known is None else known.model)
+        devices.append(
+            Device(
+                device_id(facts.name, slot),
+                slot,
+                UNKNOWN_MODEL if product is None else vendor.kubernetes.model(product),
+                found.memory_mib if known is None or known.memory_mib is None else known.memory_mib,
+                compute_capability=found.compute,
+                means=Means.EXCLUSIVE if any(too_old) else layer.means,
+                vendor=vendor.name,
+                offered_as=shared.offered_as,
+            )
+        )
+    return tuple(devices)
 
 
 def _memory_mib(found: GpuLabels) -> int | None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from corral.core.model.units import count_of
-from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
 from corral.engines.kubernetes.cluster.objects import labels, mapping, text
 from corral.engines.kubernetes.cluster.pod_facts import ENDED, read_requests
 from corral.engines.kubernetes.inventory.occupants import PodName
+from corral.engines.kubernetes.shares.share_layers import has_devices
 
 SERVER_LABEL = "corral.dev/server"
 """The label with the server's tag, on the pods that a server of Corral makes for jobs."""
@@ -53,7 +53,7 @@ def keep_elsewhere(item: Mapping[str, Any], own_scheduler: str, own_tag: str) ->
         return None
     pod = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     requests, _ = read_requests(spec, "/".join(pod))
-    if not gpus_of(requests):
+    if not has_devices(requests):
         return None
     return PodElsewhere(who, pod, waits=text(spec.get("nodeName")) is None and "deletionTimestamp" not in metadata)
 

@@ -5,17 +5,20 @@ Pure.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
-from corral.core.model.devices.device import DeviceSample, HoldingPod, HostUse, Node
+from corral.core.model.devices.device import DeviceSample, HeldPart, HoldingPod, HostUse, Node
 from corral.core.model.devices.means import HostMeans
 from corral.core.model.placing.placement_rules import HOSTNAME_LABEL, Labels, Resident
 from corral.engines.kubernetes.cluster.amounts import Amounts
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_labels
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
-from corral.engines.kubernetes.inventory.devices import devices_of, sick_count, slot_count
+from corral.engines.kubernetes.inventory.devices import devices_of, shared_devices, sick_count, slot_count
 from corral.engines.kubernetes.inventory.occupants import Occupant, PodName
 from corral.engines.kubernetes.inventory.readings.gpu_reading import NO_READINGS, GpuReading, NodeReadings
+from corral.engines.kubernetes.inventory.shared_slots import held_parts
 from corral.engines.kubernetes.inventory.slots import PodClaim, SlotUse, assign, readings_by_slot
+from corral.engines.kubernetes.shares.served_shares import ServedShares
 
 MIB = 1024 * 1024
 
@@ -53,6 +56,7 @@ def see_node(
     *,
     chosen: Collection[int] = (),
     own: Mapping[PodName, Collection[int]] = NOTHING_HELD,
+    shared: ServedShares | None = None,
 ) -> SeenNode:
     """Return the node without readings: `with_readings` adds them.
 
@@ -64,15 +68,21 @@ def see_node(
         now: Unix seconds.
         chosen: the slots that jobs are about to get.
         own: the slots that jobs have, by their pods.
+        shared: the devices of which the node gives parts; None if it gives whole ones.
     """
     # A device of a job stays listed, even if the node no longer reports it.
-    slots = max(slot_count(facts), max(held, default=-1) + 1)
-    sick = sick_count(facts) + slots - slot_count(facts)
+    known = slot_count(facts, shared)
+    slots = max(known, max(held, default=-1) + 1)
+    sick = sick_count(facts, shared) + slots - known
     ordered = sorted(others, key=lambda one: (one.pod.created_at or 0.0, one.pod.namespace, one.pod.name))
     claims = [PodClaim(one.uid, slots if one.unreadable is not None else one.gpus) for one in ordered]
+    parts: Mapping[int, tuple[HeldPart, ...]] = {}
+    if shared is not None:
+        parts = held_parts(slots, shared, ordered)
+        claims = [PodClaim(one.uid, slots) for one in ordered if one.unreadable or one.unread_shares]
     use = assign(slots, held, claims, sick, SlotUse() if before is None else before.use, chosen=chosen)
     same = before is not None and before.facts is facts and len(before.node.devices) == slots
-    bare = before.node if before is not None and same else _bare_node(facts, slots)
+    bare = before.node if before is not None and same else _bare_node(facts, slots, shared)
     node = replace(
         bare,
         taken=_taken(facts.allocatable, ordered),
@@ -80,8 +90,8 @@ def see_node(
         others=tuple(Resident(one.tags, one.apart, foreign=True) for one in ordered),
     )
     pods = {one.uid: one.pod for one in ordered}
-    holders = None if _in_parts(facts) else _holders(use, pods, own)
-    return SeenNode(facts, node, use, holders, _samples(node, pods, use, now))
+    holders = None if shared is not None or _in_parts(facts) else _holders(use, pods, own)
+    return SeenNode(facts, node, use, holders, _samples(node, pods, use, _Shared(parts, _known_sick(shared)), now))
 
 
 def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
@@ -122,12 +132,12 @@ def why_closed(facts: NodeFacts) -> str | None:
     return None
 
 
-def _bare_node(facts: NodeFacts, slots: int) -> Node:
+def _bare_node(facts: NodeFacts, slots: int, shared: ServedShares | None) -> Node:
     """Return the node without the workloads on it."""
     total, found = facts.allocatable, gpu_labels(facts)
     return Node(
         name=facts.name,
-        devices=devices_of(facts, slots),
+        devices=devices_of(facts, slots) if shared is None else shared_devices(facts, shared, slots),
         cpu_milli=total.cpu_milli,
         memory_mib=total.memory_bytes // MIB,
         disk_mib=total.ephemeral_storage_bytes // MIB,
@@ -209,6 +219,7 @@ def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> Devi
         pod=sample.pod,
         illness=sample.illness,
         counted=True,
+        parts=sample.parts,
     )
 
 
@@ -216,11 +227,33 @@ def _unmetered(sample: DeviceSample, now: float) -> DeviceSample:
     """Return a sample with the cluster's facts of `sample`, without a reading."""
     if not sample.metered:
         return sample
-    return DeviceSample(sample.uuid, now, metered=False, pod=sample.pod, illness=sample.illness, counted=True)
+    return DeviceSample(
+        sample.uuid, now, metered=False, pod=sample.pod, illness=sample.illness, counted=True, parts=sample.parts
+    )
 
 
-def _samples(node: Node, pods: Mapping[str, HoldingPod], use: SlotUse, now: float) -> tuple[DeviceSample, ...]:
+class _Shared(NamedTuple):
+    """The parts that pods have, by slot, and the slots whose devices are registered as unhealthy."""
+
+    parts: Mapping[int, tuple[HeldPart, ...]]
+    sick: frozenset[int]
+
+
+def _known_sick(shared: ServedShares | None) -> frozenset[int]:
+    """Return the slots whose devices are registered as unhealthy."""
+    devices = () if shared is None else shared.devices
+    return frozenset(slot for slot, device in enumerate(devices) if not device.healthy)
+
+
+def _samples(
+    node: Node,
+    pods: Mapping[str, HoldingPod],
+    use: SlotUse,
+    shared: "_Shared",
+    now: float,
+) -> tuple[DeviceSample, ...]:
     healthy, slots = len(node.devices) - len(use.sick), len(node.devices)
+    registered = f"node {node.name} has registered it as unhealthy"
     illness = f"only {healthy} of {slots} GPUs of node {node.name} are healthy, and its cluster does not tell which"
     return tuple(
         DeviceSample(
@@ -228,8 +261,9 @@ def _samples(node: Node, pods: Mapping[str, HoldingPod], use: SlotUse, now: floa
             now,
             metered=False,
             pod=pods.get(use.pods.get(device.index, "")),
-            illness=illness if device.index in use.sick else None,
+            illness=registered if device.index in shared.sick else illness if device.index in use.sick else None,
             counted=True,
+            parts=shared.parts.get(device.index, ()),
         )
         for device in node.devices
     )

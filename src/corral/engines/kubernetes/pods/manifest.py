@@ -29,6 +29,7 @@ from corral.engines.kubernetes.pods.names import (
 )
 from corral.engines.kubernetes.pods.site import PodSite
 from corral.engines.kubernetes.pods.template import read_template
+from corral.engines.kubernetes.shares.placed_share import PlacedShare
 from corral.vendors.registry import vendors
 
 Json = dict[str, Any]
@@ -49,9 +50,23 @@ plugin.
 """
 
 
-def pod_of(launch: Launch, names: Names, namespace: str, site: PodSite, *, kill_grace_s: float) -> Json:
-    """Return the pod of one member. Raises Refused if a pod cannot satisfy the job, BackendFailed if one of its GPUs is
-    gone.
+WHOLE = PlacedShare(None, ())
+
+
+def pod_of(
+    launch: Launch,
+    names: Names,
+    namespace: str,
+    site: PodSite,
+    *,
+    kill_grace_s: float,
+    placed: PlacedShare = WHOLE,
+    now: float = 0.0,
+) -> Json:
+    """Return the pod of one member. `placed` are its devices as the software of its node knows them, `now` is Unix
+    seconds.
+
+    Raises Refused if a pod cannot satisfy the job, BackendFailed if one of its GPUs is gone.
     """
     job, container = launch.job, launch.job.spec.container
     if container is None:
@@ -60,7 +75,7 @@ def pod_of(launch: Launch, names: Names, namespace: str, site: PodSite, *, kill_
     volumes, mounts = _volumes(container.volumes)
     spec = {
         **template["spec"],
-        "containers": [_container(launch, template["spec"], mounts)],
+        "containers": [_container(launch, template["spec"], mounts, placed)],
         "volumes": [*template["spec"].get("volumes", ()), *volumes],
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": math.ceil(kill_grace_s),
@@ -89,6 +104,7 @@ def pod_of(launch: Launch, names: Names, namespace: str, site: PodSite, *, kill_
             MEMBERS: str(launch.members),
             NODE: launch.node,
             **_checkpoint(job),
+            **(placed.notes(launch.node, now, None) if launch.uses else {}),
         },
         "finalizers": [FINALIZER],
     }
@@ -143,7 +159,7 @@ def _template(launch: Launch, site: PodSite) -> Json:
     return {"metadata": {}, "spec": {}} if text is None else read_template(text, site.allowed)
 
 
-def _container(launch: Launch, spec: Mapping[str, Any], mounts: Sequence[Json]) -> Json:
+def _container(launch: Launch, spec: Mapping[str, Any], mounts: Sequence[Json], placed: PlacedShare) -> Json:
     own: Mapping[str, Any] = next(iter(spec.get("containers", ())), {})
     job, env = launch.job, _environment(launch)
     assert job.spec.container is not None, "asked for before"
@@ -154,7 +170,7 @@ def _container(launch: Launch, spec: Mapping[str, Any], mounts: Sequence[Json]) 
         "command": [literal(word) for word in job.spec.command],
         "env": [*(one for one in own.get("env") or () if one.get("name") not in env), *_variables(env)],
         "volumeMounts": [*(own.get("volumeMounts") or ()), *mounts],
-        "resources": _resources(launch),
+        "resources": _resources(launch, placed),
     }
     if job.spec.workdir != "/":
         made["workingDir"] = job.spec.workdir
@@ -174,24 +190,23 @@ def _variables(env: Mapping[str, str]) -> list[Json]:
     return [{"name": name, "value": literal(value)} for name, value in sorted(env.items())]
 
 
-def _resources(launch: Launch) -> Json:
+def _resources(launch: Launch, placed: PlacedShare) -> Json:
     """Return the resources of the member. GPUs, CPUs and memory are both requested and limited; the disk is only
     requested.
 
     A node that offers slices as GPUs has slices of one profile only; the profile was matched when the node was chosen.
+    On a node whose software gives parts of GPUs, they have that software's names.
     """
     request = launch.job.spec.request
-    if not request.whole:
-        raise Refused(
-            "gpus: a pod gets whole GPUs here, and this job asks for a part of one; ask for --gpus 1", field="gpus"
-        )
+    if not request.whole and placed.shared is None:
+        raise BackendFailed(f"node {launch.node} gives whole GPUs now, and this job asks for a part of one")
     if len(launch.uses) != request.devices:
         raise BackendFailed(
             f"node {launch.node} has only {len(launch.uses)} of the {request.devices} GPUs that were chosen"
         )
     limits: dict[str, str] = {}
     if request.devices:
-        limits[gpu_resource(request.vendor)] = str(request.devices)
+        limits |= placed.limits() or {gpu_resource(request.vendor): str(request.devices)}
     if launch.cpu_milli:
         limits["cpu"] = f"{launch.cpu_milli}m"
     if launch.host_memory_mib:

@@ -33,6 +33,7 @@ from corral.engines.kubernetes.pods.pod_report import report
 from corral.engines.kubernetes.pods.site import PodSite
 from corral.engines.kubernetes.pods.state import LaunchedPod
 from corral.engines.kubernetes.pods.warnings import PodWarnings
+from corral.engines.kubernetes.shares.placed_share import PlacedShare
 
 LATE_REQUEST_S = 120.0
 """The time for which a name must stay taken. An API server gives up a request after 60 s by default."""
@@ -83,8 +84,13 @@ class PodRuntime:
         namespace: str | None = None,
         kill_grace_s: float = 10.0,
         log_max_bytes: int = 100 << 20,
+        placed: Callable[[Launch], PlacedShare] = lambda launch: PlacedShare(None, ()),
     ) -> None:
-        """`pods` follows those of the namespace, or more; `logs` is the directory for the logs of jobs."""
+        """`pods` follows those of the namespace, or more; `logs` is the directory for the logs of jobs.
+
+        `placed` returns the devices of a launch as the software of its node knows them.
+        """
+        self._placed = placed
         self.namespace = namespace or cluster.namespace
         self.names = names
         self._cluster = cluster
@@ -119,7 +125,10 @@ class PodRuntime:
             self._limits.setdefault(launch.id, launch.job.spec.time_limit_s)
         if self.pods.get(launch.id) is not None:
             return
-        body = pod_of(launch, self.names, self.namespace, self._site, kill_grace_s=self._kill_grace_s)
+        placed, now = self._placed(launch), self._clock.now()
+        body = pod_of(
+            launch, self.names, self.namespace, self._site, kill_grace_s=self._kill_grace_s, placed=placed, now=now
+        )
         self.logs.own(launch)
         with asked_again():
             if launch.members > 1 and launch.rank == 0:

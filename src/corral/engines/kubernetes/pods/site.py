@@ -38,11 +38,6 @@ class PodSite:
         return True
 
     @property
-    def parts(self) -> bool:
-        """False: a cluster counts whole GPUs, or whole replicas of GPUs."""
-        return False
-
-    @property
     def reach_daemons(self) -> bool:
         """True: the device plugin connects containers with the daemon."""
         return True

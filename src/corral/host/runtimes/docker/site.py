@@ -37,11 +37,6 @@ class DockerSite:
         return False
 
     @property
-    def parts(self) -> bool:
-        """True: a container can share a whole device with other jobs of its host."""
-        return True
-
-    @property
     def reach_daemons(self) -> bool:
         """False: the MPS daemon is the host's, and its clients would need the host's directory and processes."""
         return False

@@ -1,0 +1,43 @@
+"""The annotations that a Binding writes for the plugin that gives a pod its devices. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from corral.core.model.errors import NodeLacks
+from corral.core.model.runs.launch import Launch
+from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers
+from corral.engines.kubernetes.inventory.planned_devices import DEVICES, PlannedDevice, written
+from corral.engines.kubernetes.shares.placed_share import PlacedShare
+
+Placed = Callable[[Launch], PlacedShare]
+"""Returns the devices of a launch as the software of its node knows them."""
+
+
+def as_counted(launch: Launch) -> PlacedShare:
+    """Return no more than that the node counts its devices."""
+    return PlacedShare(None, ())
+
+
+def share_notes(launch: Launch, pod: PodOfOthers, placed: PlacedShare, now_s: float) -> Mapping[str, str]:
+    """Return the annotations for the pod of a launch. Raises BackendFailed if its devices are not known well enough."""
+    share = None if pod.ask is None else pod.ask.share
+    notes = placed.notes(launch.node, now_s, share)
+    uuids = [part.uuid for part in placed.parts]
+    if uuids and None not in uuids:
+        means = [use.device.held_by(part.share_milli) for use, part in zip(launch.uses, placed.parts, strict=True)]
+        planned = [
+            PlannedDevice(part.uuid or "", part.share_milli, part.memory_mib, one)
+            for part, one in zip(placed.parts, means, strict=True)
+        ]
+        notes = {**notes, DEVICES: written(planned)}
+    return notes
+
+
+def refuse_beside(pods: Iterable[PodOfOthers], pod: PodOfOthers, node: str, placed: PlacedShare) -> None:
+    """Raise NodeLacks while the plugin of the node has another pod to serve, with which it could mistake this one."""
+    if placed.awaits is None or not placed.parts:
+        return
+    key, value = placed.awaits
+    for one in pods:
+        waiting = one.facts.node == node and one.facts.phase == "Pending" and not one.gone
+        if waiting and one.ref != pod.ref and one.facts.annotations.get(key) == value:
+            raise NodeLacks(f"its pod {pod.ref} is bound once node {node} has given pod {one.ref} its GPUs")
