@@ -95,8 +95,7 @@ def test_gangs_are_named_by_annotations_pod_groups_and_jobsets() -> None:
 @pytest.mark.parametrize(
     ("annotations", "spec", "words"),
     [
-        ({"gpu-fraction": "0.5"}, {}, "gpu-fraction: Corral binds only pods with whole GPUs"),
-        ({"gpu-memory": "2000"}, {}, "gpu-memory: Corral binds only pods with whole GPUs"),
+        ({"gpu-fraction": "0.5"}, {}, "gpu-fraction: it asks for whole GPUs, too"),
         ({"corral.dev/gang": "g"}, {}, "corral.dev/gang: it needs corral.dev/gang-size"),
         ({"corral.dev/gang-size": "2"}, {}, "corral.dev/gang-size: it needs corral.dev/gang"),
         ({"corral.dev/gang": "g", "corral.dev/gang-size": "0"}, {}, "0 is not a size of a gang"),

@@ -41,7 +41,7 @@ class Server:
             "nodeSelector": {"kubernetes.io/hostname": self.node},
             "terminationGracePeriodSeconds": 5,
         }
-        made = pod_of_others(name, self.namespace, **own, **more)
+        made = pod_of_others(name, self.namespace, **{**own, **more})
         made["metadata"]["labels"] = labels or {}
         self.cluster.create(PODS, made, self.namespace)
 

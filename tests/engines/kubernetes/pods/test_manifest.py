@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from corral.core.model.errors import BackendFailed, Forbidden, Refused
+from corral.core.model.errors import BackendFailed, Forbidden
 from corral.core.model.jobs.container import Container, parse_volume
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.placement_rules import PlacementRules, TaintEffect, Toleration

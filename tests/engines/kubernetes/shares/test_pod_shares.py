@@ -143,13 +143,13 @@ def test_one_container_has_all_that_a_pod_asks_for_and_no_init_container_has_any
         OWN_NAMES.asked(containers(half, half), {})
     with pytest.raises(Refused, match="its init container c0 asks for it"):
         OWN_NAMES.asked({"initContainers": containers(half)["containers"]}, {})
-    with pytest.raises(Refused, match=f"gpu-fraction: its containers ask for {CORE}, too"):
+    with pytest.raises(Refused, match="gpu-fraction: its containers ask for"):
         OWN_NAMES.asked(containers(half), {"gpu-fraction": "0.5"})
 
 
 def test_gpu_manager_divides_gpus_for_cuda_below_12_4_only() -> None:
     new = {"env": [{"name": "CUDA_VERSION", "value": "12.4.1"}]}
-    with pytest.raises(Refused, match="CUDA_VERSION says 12.4, and GPU-Manager divides GPUs for CUDA below 12.4 only"):
+    with pytest.raises(Refused, match="and GPU-Manager divides GPUs for CUDA below"):
         OWN_NAMES.asked(containers({CORE: "50", MEMORY: "1"}, **new), {})
     assert OWN_NAMES.asked(containers({CORE: "100"}, **new), {}) is not None
     old = {"env": [{"name": "CUDA_VERSION", "value": "12.3.2"}]}
@@ -177,28 +177,35 @@ NAMES = st.sampled_from([GPU, "cpu", *(name for layer, _ in share_layers() for n
 LIMITS = st.dictionaries(NAMES, AMOUNT, max_size=4)
 NOTES = st.dictionaries(
     st.sampled_from(
-        ["gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "tencent.com/predicate-gpu-idx-0"]
-        + ["hami.io/vgpu-devices-allocated", "volcano.sh/vgpu-ids-new"]
+        [
+            *("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "tencent.com/predicate-gpu-idx-0"),
+            *("hami.io/vgpu-devices-allocated", "volcano.sh/vgpu-ids-new"),
+        ]
     ),
     st.text(max_size=40),
     max_size=4,
 )
 
 
-@given(st.lists(st.one_of(LIMITS, st.text(max_size=3)), max_size=3), NOTES)
-def test_whatever_a_pod_says_is_a_bounded_request_or_a_sentence(limits: list[Any], notes: dict[str, str]) -> None:
-    spec = containers(*limits)
+def request_or_words(spec: dict[str, Any], notes: dict[str, str]) -> Request | str | None:
     try:
         asked = OWN_NAMES.asked(spec, notes)
     except Refused as refused:
-        assert str(refused).isprintable()
-        assert len(str(refused)) < 600
-    else:
-        if asked is not None:
-            found = asked.request(Request(devices=0))
-            assert found.devices >= 0
-            assert 0 < found.share_milli <= 1000
-            assert found.memory_mib is None or 0 < found.memory_mib < 10**18
+        return str(refused)
+    return None if asked is None else asked.request(Request(devices=0))
+
+
+@given(st.lists(st.one_of(LIMITS, st.text(max_size=3)), max_size=3), NOTES)
+def test_whatever_a_pod_says_is_a_bounded_request_or_a_sentence(limits: list[Any], notes: dict[str, str]) -> None:
+    spec = containers(*limits)
+    found = request_or_words(spec, notes)
+    if isinstance(found, str):
+        assert found.isprintable()
+        assert len(found) < 600
+    elif found is not None:
+        assert found.devices >= 0
+        assert 0 < found.share_milli <= 1000
+        assert found.memory_mib is None or 0 < found.memory_mib < 10**18
     item = {"metadata": {"name": "p", "namespace": "n", "annotations": notes}, "spec": {**spec, "nodeName": "x"}}
     occupant = keep_occupant(item)
     assert occupant is not None

@@ -5,14 +5,15 @@ from typing import Any
 from corral.core.model.devices.device import DeviceCondition
 from corral.core.model.devices.means import Means
 from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.requested_devices import Ask
 from corral.core.model.placing.fit import Cause, Fit, Misfit, fit
 from corral.core.model.placing.state import node_state
 from corral.core.model.view import View
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.engines.kubernetes.inventory.occupants import Occupant, keep_occupant
 from corral.engines.kubernetes.inventory.seen_node import SeenNode, see_node
-from corral.engines.kubernetes.shares.pod_shares import ContainerShare, OWN_NAMES
 from corral.engines.kubernetes.shares.placed_share import PlacedShare
+from corral.engines.kubernetes.shares.pod_shares import OWN_NAMES, ContainerShare
 from corral.engines.kubernetes.shares.served_shares import ServedShares, contested, served_shares
 from corral.vendors.vendor import PlacedPart
 from tests.engines.kubernetes import manifests
@@ -24,11 +25,13 @@ VOLTA = {f"nvidia.com/{key}": value for key, value in {"gpu.compute.major": "7",
 }
 
 
-def facts(amounts: dict[str, str], labels: dict[str, str] | None = None, **notes: str) -> NodeFacts:
+def facts(
+    amounts: dict[str, str], labels: dict[str, str] | None = None, notes: dict[str, str] | None = None
+) -> NodeFacts:
     item = manifests.node("g1", gpus=0, labels=labels)
     del item["status"]["capacity"][GPU]
     item["status"] |= {key: {**item["status"]["capacity"], **amounts} for key in ("capacity", "allocatable")}
-    item["metadata"]["annotations"] = notes
+    item["metadata"]["annotations"] = notes or {}
     return read_node(item)
 
 
@@ -125,7 +128,7 @@ REGISTERED = (
     '[{"id":"GPU-a","count":10,"devmem":40000,"devcore":100,"type":"NVIDIA-A100","health":true},'
     '{"id":"GPU-b","index":1,"count":10,"devmem":40000,"devcore":100,"type":"NVIDIA-A100"}]'
 )
-HAMI = facts({GPU: "20"}, **{"hami.io/node-nvidia-register": REGISTERED})
+HAMI = facts({GPU: "20"}, notes={"hami.io/node-nvidia-register": REGISTERED})
 
 
 def test_registered_devices_are_those_of_their_node_with_their_uuids_and_health() -> None:
@@ -152,12 +155,7 @@ def test_a_container_of_corrals_own_asks_by_the_names_of_its_node() -> None:
 
 
 def test_the_plugin_of_a_node_is_told_which_devices_a_pod_gets() -> None:
-    share = ContainerShare(
-        1,
-        3,
-        served(HAMI).layer,
-        OWN_NAMES.asked({"containers": [{"name": "m", "resources": {"limits": HALF}}]}, {}).ask,
-    )  # type: ignore[union-attr]
+    share = ContainerShare(1, 3, served(HAMI).layer, Ask(1))
     notes = placed(HAMI, PlacedPart(0, "GPU-a", 300, 4000, 30)).notes("g1", 1700.25, share)
     assert notes == {
         "hami.io/vgpu-devices-allocated": ";GPU-a,NVIDIA,4000,30:;;",
@@ -178,13 +176,13 @@ def test_the_plugin_of_a_node_is_told_which_devices_a_pod_gets() -> None:
 
 def test_older_registrations_and_those_of_volcano_are_read_and_nonsense_is_none() -> None:
     row = "GPU-a,10,24000,100,NVIDIA-T4,0,true:GPU-b,10,24000,100,NVIDIA-T4,0,false,1,hami-core:"
-    old = served(facts({GPU: "20"}, **{"hami.io/node-nvidia-register": row}))
+    old = served(facts({GPU: "20"}, notes={"hami.io/node-nvidia-register": row}))
     assert [(one.uuid, one.memory_mib, one.model, one.healthy) for one in old.devices] == [
         ("GPU-a", 24000, "NVIDIA-T4", True),
         ("GPU-b", 24000, "NVIDIA-T4", False),
     ]
     row = "GPU-a,8,24000,NVIDIA-A100-SXM4-40GB,true,hami-core:"
-    volcano = served(facts({"volcano.sh/vgpu-number": "8"}, **{"volcano.sh/node-vgpu-register": row}))
+    volcano = served(facts({"volcano.sh/vgpu-number": "8"}, notes={"volcano.sh/node-vgpu-register": row}))
     assert [one.model for one in volcano.devices] == ["NVIDIA-A100-SXM4-40GB"]
     for nonsense in (
         "[",
@@ -196,4 +194,4 @@ def test_older_registrations_and_those_of_volcano_are_read_and_nonsense_is_none(
         '[{"id":"GPU a","devmem":1}]',
         "GPU-a,1,-5,x,true",
     ):
-        assert served_shares(facts({GPU: "20"}, **{"hami.io/node-nvidia-register": nonsense})) is None
+        assert served_shares(facts({GPU: "20"}, notes={"hami.io/node-nvidia-register": nonsense})) is None
