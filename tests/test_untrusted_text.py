@@ -84,6 +84,7 @@ PARSED_IN = {
     "core/preflight/known_models.py": OWN,
     "features/tuner/other_names/event_translation.py": OWN,
     "engines/kubernetes/cluster/credentials.py": OWN,
+    "vendors/nvidia/cluster_shares.py": GUARDED,
     "engines/kubernetes/cluster/json_text.py": "cuts what is nested too deep; other text is an error of the cluster",
     "engines/kubernetes/cluster/kubeconfig.py": OWN,
     "engines/kubernetes/pods/logs.py": GUARDED,
@@ -141,6 +142,7 @@ def test_what_is_said_to_be_guarded_calls_the_guard() -> None:
     readers = {
         "host/runtimes/process/supervisor_orders.py": "host/runtimes/process/records/whole_files.py",
         "core/sharing/resource_txt.py": "host/sharing/scratch.py",
+        "vendors/nvidia/cluster_shares.py": "engines/kubernetes/shares/served_shares.py",
     }
     for name in (name for name, whose in PARSED_IN.items() if whose == GUARDED):
         text = (PACKAGE / readers.get(name, name)).read_text()

@@ -6,12 +6,14 @@ no devices with parts here.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.sharing.definitions import Catalogue
 from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
 from corral.engines.kubernetes.shares.share_layers import share_layers, unit_of
+from corral.untrusted import Unread, guarded
 from corral.vendors.vendor import PlacedPart, ShareLayer, Vendor
 
 MOST_DEVICES = 256
@@ -95,8 +97,9 @@ def _by_core(facts: NodeFacts, layer: ShareLayer, vendor: Vendor, catalogue: Cat
 def _registered(facts: NodeFacts, layer: ShareLayer, vendor: Vendor) -> ServedShares | None:
     if layer.count is None or not facts.allocatable.of(layer.count):
         return None
-    registered = layer.registered(facts.annotations)
-    if registered is None:
+    read = partial(layer.registered, facts.annotations)
+    registered = guarded(f"the GPUs that node {facts.name} has registered for {layer.name}", read)
+    if registered is None or isinstance(registered, Unread):
         return None
     devices = tuple(SharedDevice(one.uuid, one.memory_mib, one.model, one.healthy) for one in registered)
     return ServedShares(layer, vendor, devices)
