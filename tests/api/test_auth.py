@@ -93,6 +93,32 @@ def test_on_tcp_nobody_is_answered_without_a_token(authorization: str | None, sa
     assert TOKEN[:-1] not in str(refused.value)
 
 
+def proxied(path: str, **headers: str) -> Request:
+    given = {"x-forwarded-uri": path, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    encoded = [(name.encode(), value.encode()) for name, value in given.items()]
+    return Request({"type": "http", "headers": encoded, "state": {"peer": None, "tokens": set()}})
+
+
+BY_PROXY = "/api/v1/namespaces/corral-system/services/https:corral:https/proxy/api/v1/jobs"
+
+
+def test_through_an_api_servers_proxy_a_token_comes_in_a_header_of_its_own() -> None:
+    found = asyncio.run(Authenticator(token=TOKEN).caller_of(proxied(BY_PROXY, x_corral_token=TOKEN)))
+    assert found.uid == os.geteuid()
+
+
+@pytest.mark.parametrize("path", ["", "/api/v1/jobs", "/x" + BY_PROXY])
+def test_elsewhere_that_header_does_not_count(path: str) -> None:
+    with pytest.raises(Unauthenticated, match="only through the API server's proxy"):
+        asyncio.run(Authenticator(token=TOKEN).caller_of(proxied(path, x_corral_token=TOKEN)))
+
+
+def test_authorization_goes_before_the_header_of_the_proxy() -> None:
+    request = proxied(BY_PROXY, x_corral_token=TOKEN, authorization=f"Bearer {TOKEN}x")
+    with pytest.raises(Unauthenticated, match="token is unknown here"):
+        asyncio.run(Authenticator(token=TOKEN).caller_of(request))
+
+
 def test_a_server_without_a_token_answers_nobody_on_tcp() -> None:
     with pytest.raises(Unauthenticated, match="token is unknown here"):
         caller(Authenticator(token=None), {"peer": None, "tokens": set()}, f"Bearer {TOKEN}")

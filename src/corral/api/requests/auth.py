@@ -6,6 +6,7 @@ The user and their groups are looked up when a request arrives.
 import hmac
 import os
 import pwd
+import re
 import secrets
 import stat
 import time
@@ -35,6 +36,12 @@ _STAMP_AGE_S = 1.0
 """The longest delay until a change of the user files is noticed. A check per request takes a tenth of its time."""
 
 _USER_FILES = ("/etc/passwd", "/etc/group")
+
+PROXIED_TOKEN = "x-corral-token"
+"""The header of a token on the way through an API server's proxy, which keeps Authorization to itself."""
+
+_PROXIED = re.compile(r"/api/v1/namespaces/[^/]+/services/[^/]+/proxy/")
+"""The path by which such a request came. The API server writes it."""
 
 Stamp = tuple[tuple[int, int] | None, ...]
 
@@ -114,7 +121,8 @@ class Authenticator:
         return token is not None and token.live(self._clock.now())
 
     async def _holder_at(self, request: HTTPConnection) -> Caller:
-        sessions = None if "authorization" in request.headers else self._sessions
+        shows_token = "authorization" in request.headers or PROXIED_TOKEN in request.headers
+        sessions = None if shows_token else self._sessions
         cookie = None if sessions is None else sessions.secret_in(request)
         if sessions is None or cookie is None:
             secret = _secret_of(request)
@@ -183,8 +191,18 @@ class Authenticator:
 
 
 def _secret_of(request: HTTPConnection) -> str:
-    """The token in a request's Authorization header. Raises Unauthenticated if there is none."""
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    """The token in a request's Authorization header; of a request that came through an API server's proxy of services,
+    in X-Corral-Token. Raises Unauthenticated if there is none.
+    """
+    headers = request.headers
+    if PROXIED_TOKEN in headers and "authorization" not in headers:
+        if not _PROXIED.match(headers.get("x-forwarded-uri", "")):
+            raise Unauthenticated(
+                "X-Corral-Token counts only through the API server's proxy of services; send the token in the header "
+                "`Authorization: Bearer TOKEN`"
+            )
+        return headers[PROXIED_TOKEN].strip()
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise Unauthenticated(
             "over TCP a token is needed: create one on the server's machine (corral token create) and set CORRAL_TOKEN "

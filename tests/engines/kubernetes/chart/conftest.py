@@ -1,6 +1,9 @@
 import pytest
 
 from tests.engines.kubernetes.chart.helm import find
+from tests.engines.kubernetes.engine.conftest import site
+
+__all__ = ["site"]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
