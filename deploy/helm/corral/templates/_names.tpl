@@ -33,6 +33,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "corral.settings" -}}
-{{- $cluster := merge (dict "namespace" .Values.jobs.namespace) (.Values.settings.kubernetes | default dict) -}}
+{{- $agents := printf "%s/%s-agent" .Release.Namespace (include "corral.name" .) -}}
+{{- $cluster := merge (dict "namespace" .Values.jobs.namespace "agent_account" $agents) (.Values.settings.kubernetes | default dict) -}}
 {{- merge (dict "engine" "kubernetes" "kubernetes" $cluster) (omit .Values.settings "kubernetes") | toYaml -}}
 {{- end }}

@@ -73,7 +73,7 @@ class InstalledServer:
 def release(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
     directory = tmp_path_factory.mktemp("release")
     release = Release(control_plane.kubeconfig(directory / "admin"))
-    release.install({"rights": {"commandsInJobs": True, "modelServices": True}})
+    release.install({"agents": {"enabled": True}, "rights": {"commandsInJobs": True, "modelServices": True}})
     yield release
     release.helm("uninstall", release.name, "--ignore-not-found")
 
@@ -156,7 +156,11 @@ def test_jobs_and_pods_run_and_outlive_an_upgrade_a_rollback_and_the_chart(
     release.helm("uninstall", release.name)
     assert running_pods(cluster, release.jobs) == uids
     assert cluster.get(NAMESPACES, release.jobs)["status"]["phase"] == "Active"
-    left = ("get", "statefulset,service,role,rolebinding,networkpolicy,configmap,secret", "--output=name")
+    left = (
+        "get",
+        "statefulset,daemonset,serviceaccount,service,role,rolebinding,networkpolicy,configmap,secret",
+        "--output=name",
+    )
     assert release.name not in release.kubectl(*left, "--namespace=corral-system")
     assert release.name not in release.kubectl("get", "clusterrole,clusterrolebinding", "--output=name")
 

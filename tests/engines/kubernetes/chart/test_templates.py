@@ -17,10 +17,12 @@ RIGHTS = CHART.parents[1] / "kubernetes/rights.yaml"
 AUTHORITY = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 EVERYTHING = {
     "rights": {"podsOfOthers": True, "commandsInJobs": True, "modelServices": True},
+    "agents": {"enabled": True, "nodeLabels": True, "runtimeClassName": "nvidia"},
     "extender": {"enabled": True, "clientCA": AUTHORITY},
     "serviceMonitor": {"enabled": True},
     "dashboards": {"enabled": True},
 }
+COMPONENT = "app.kubernetes.io/component"
 ROLES = ("Role", "ClusterRole")
 
 
@@ -49,7 +51,8 @@ def test_the_chart_has_the_release_that_it_installs() -> None:
 
 
 def test_with_all_switches_on_its_rights_are_those_of_the_manifest() -> None:
-    assert rules(rendered(values=EVERYTHING)) == rules(yaml.safe_load_all(RIGHTS.read_text()))
+    server = (item for item in rendered(values=EVERYTHING) if COMPONENT not in item["metadata"]["labels"])
+    assert rules(server) == rules(yaml.safe_load_all(RIGHTS.read_text()))
 
 
 def test_the_manifest_is_what_the_page_shows() -> None:
@@ -67,6 +70,8 @@ def test_each_rule_is_justified_in_a_comment() -> None:
 @pytest.mark.parametrize(
     ("switched", "right"),
     [
+        ({"agents": {"enabled": False}}, ("authentication.k8s.io", "tokenreviews", "create")),
+        ({"agents": {"enabled": True, "nodeLabels": False}}, ("", "nodes", "patch")),
         ({"rights": {"podsOfOthers": False}}, ("", "pods/binding", "create")),
         ({"rights": {"commandsInJobs": False}}, ("", "pods/exec", "create")),
         ({"rights": {"modelServices": False}}, ("", "secrets", "create")),
@@ -103,6 +108,33 @@ def test_pods_are_restricted_as_kubernetes_says() -> None:
             assert not any("hostPort" in port for port in container.get("ports", []))
 
 
+def test_agents_have_no_more_of_a_node_than_its_processes_and_the_kubelets_socket() -> None:
+    spec = one(rendered(values=EVERYTHING), "DaemonSet")["spec"]["template"]["spec"]
+    assert [volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume] == [
+        "/var/lib/kubelet/pod-resources"
+    ]
+    assert spec["hostPID"] is True
+    assert not {"hostNetwork", "hostIPC"} & set(spec)
+    (container,) = spec["containers"]
+    context = container["securityContext"]
+    assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert all(mount["readOnly"] for mount in container["volumeMounts"] if mount["name"] != "tmp")
+
+
+def test_the_server_knows_the_agents_by_their_account_and_they_know_it_by_its_certificate(tmp_path: Path) -> None:
+    objects = rendered(values=EVERYTHING)
+    file = tmp_path / "config.yaml"
+    file.write_text(one(objects, "ConfigMap", "corral")["data"]["config.yaml"])
+    settings = load_settings(file).kubernetes
+    spec = one(objects, "DaemonSet")["spec"]["template"]["spec"]
+    assert settings is not None
+    assert settings.agent_account == f"{SYSTEM}/{spec['serviceAccountName']}"
+    assert "--server=https://corral.corral-system.svc:7443" in spec["containers"][0]["args"]
+    tokens = next(volume for volume in spec["volumes"] if volume["name"] == "token")["projected"]["sources"]
+    assert tokens[0]["serviceAccountToken"]["audience"] == "corral"
+
+
 def test_settings_are_those_that_the_server_reads(tmp_path: Path) -> None:
     given = {
         "max_queue_size": 9_000_000,
@@ -122,7 +154,7 @@ def test_the_schema_knows_every_setting_but_those_of_hosts_and_those_that_the_ch
     schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]
     assert schema["propertyNames"]["enum"] == sorted({*KEYS} - {"engine", "hosts", "ssh_config", "docker"})
     known = schema["properties"]["kubernetes"]["propertyNames"]["enum"]
-    assert known == sorted({*KUBERNETES_KEYS} - {"kubeconfig", "context", "namespace"})
+    assert known == sorted({*KUBERNETES_KEYS} - {"kubeconfig", "context", "namespace", "agent_account"})
 
 
 @pytest.mark.parametrize(
@@ -177,6 +209,6 @@ def test_prometheus_finds_the_service_by_its_labels_and_trusts_its_certificate()
 
 def test_the_policy_leaves_the_port_of_the_service_open_alone() -> None:
     objects = rendered(values={"networkPolicy": {"from": [{"podSelector": {}}]}})
-    policy, pod = one(objects, "NetworkPolicy")["spec"], one(objects, "StatefulSet")["spec"]["template"]
+    policy, pod = one(objects, "NetworkPolicy", "corral")["spec"], one(objects, "StatefulSet")["spec"]["template"]
     assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": "https"}], "from": [{"podSelector": {}}]}]
