@@ -98,6 +98,7 @@ PARSED_IN = {
     "host/node/files/inspection_worker.py": PROCESS,
     "host/node/launches/notification_runner.py": GUARDED,
     "host/node/agent_claim.py": "a claim, each field checked, or the agent's own record of it",
+    "host/image_registry.py": "what a registry answers, of bounded size; what is no JSON object is told",
     "host/node/protocol.py": "an agent's or a server's: size, number of values and each field are checked",
     "host/node/mock/spawn.py": OWN,
     "plugins/engines.py": OWN,

@@ -49,6 +49,7 @@ from corral.engines.hosts.engine import HostsEngine
 from corral.features.building import BuiltFeatures, CoreDoors
 from corral.features.feature_list import features, slices
 from corral.host.contents.uploads import StoredUploads
+from corral.host.image_registry import ListedRegistries
 from corral.host.node.host_engines import find_host_engine
 from corral.host.telemetry.hub import Hub
 from corral.host.telemetry.processes import HostProcesses
@@ -243,6 +244,7 @@ class Server:
             job_use=self._features.job_use,
             predict_use=self._features.predict_use,
             uploads=self._make_uploads(),
+            registry=ListedRegistries(self._settings.image_registries) if self._settings.image_registries else None,
         )
 
     def _make_uploads(self) -> StoredUploads | None:

@@ -26,6 +26,8 @@ _INTEGER = re.compile(rf"[+-]?{WHOLE}")
 _NUMBER = re.compile(rf"[+-]?{DECIMAL}")
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*(?::[0-9]{{1,5}})?")
+_REGISTRY = re.compile(rf"(?P<scheme>https?)://(?P<host>{_LABEL}(?:\.{_LABEL})*)(?::[0-9]{{1,5}})?")
+_THIS_MACHINE = ("127.0.0.1", "localhost")
 _LONGEST_NAME = 64
 _PREFIX = "value"
 """The name of the value in messages of unit parsers. It is replaced by file, line and key."""
@@ -134,6 +136,18 @@ def text(node: "ScalarNode") -> str:
     if not node.value:
         raise Refused("the value is empty; write a path or a name")
     return str(node.value)
+
+
+def registry(node: "ScalarNode") -> str:
+    """Read the address of a registry of images: HTTPS, or HTTP on this machine."""
+    address = text(node).rstrip("/")
+    found = _REGISTRY.fullmatch(address)
+    if found is None or (found["scheme"] == "http" and found["host"] not in _THIS_MACHINE):
+        raise Refused(
+            f"{address!r:.100} is no registry; write https://HOST or https://HOST:PORT, or http:// for one on this "
+            "machine, such as http://127.0.0.1:5000"
+        )
+    return address
 
 
 def site_name(node: "ScalarNode") -> str:

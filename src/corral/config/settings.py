@@ -30,7 +30,7 @@ from corral.config.lines import (
 )
 from corral.config.mistakes import Collecting
 from corral.config.prices import code_of_currency, read_prices
-from corral.config.readers import absolute_path, host_name, site_name
+from corral.config.readers import absolute_path, host_name, registry, site_name
 from corral.config.site import (
     PoolPlan,
     PoolStrategy,
@@ -281,6 +281,10 @@ class Settings:
 
     strict_cuda: bool = False
     """Refuse a CUDA runtime newer than the driver's, also within one major version."""
+
+    image_registries: Annotated[tuple[str, ...], Reads(several(registry))] = ()
+    """The registries in which preflight looks up what images of jobs need, as https://HOST[:PORT]; HTTP on this machine
+    alone."""
 
     min_compute: Annotated[tuple[int, int] | None, Field(key="min_compute_capability")] = None
     """Devices with a lower or unknown compute capability are not used."""

@@ -386,7 +386,43 @@ class DeviceFiles:
     in_container: Callable[[Sequence[Reached], Collection[str]], Json]
 
 
+class ImageSays(NamedTuple):
+    """What an image of a container says of its runtime, and of the driver that it needs, in the words of the vendor."""
+
+    runtime: Version | None = None
+    driver_condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageNames:
+    """The names by which an image says what it needs of a vendor's driver.
+
+    Attributes:
+        variables, labels: the names of the variables and the labels that `read` reads.
+        read: returns what they say, given those that an image has.
+    """
+
+    variables: tuple[str, ...]
+    labels: tuple[str, ...]
+    read: Callable[[Mapping[str, str], Mapping[str, str]], ImageSays]
+
+
 Rule = Callable[[Workload, Place], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What preflight checks of a vendor's devices before a job runs.
+
+    Attributes:
+        driver_rules, sharing_rules: rules on the devices, and on how they are shared. The former are told whether the
+            site is strict on versions.
+        image: how images of containers name what they need; None if they do not.
+    """
+
+    driver_rules: Callable[[bool], Sequence[Rule]]
+    sharing_rules: Callable[[], Sequence[Rule]]
+    image: ImageNames | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +444,7 @@ class Vendor:
         share: makes the sharing of devices on a host.
         slice_milli: the milli-GPU of a slice, given its profile, its memory and its device.
         change_slices: creates slices, or shows how; None if Corral creates none.
-        driver_rules, sharing_rules: rules of preflight on the devices, and on how they are shared.
+        preflight: what preflight checks of the devices.
         compute_of_model: the compute capability of a device by its name.
     """
 
@@ -426,8 +462,7 @@ class Vendor:
     share: Callable[[Host], HostSharing]
     slice_milli: Callable[[str, int | None, Device], int]
     change_slices: Callable[[Device, SliceChange, bool], SlicePlan] | None
-    driver_rules: Callable[[bool], Sequence[Rule]]
-    sharing_rules: Callable[[], Sequence[Rule]]
+    preflight: Preflight
     compute_of_model: Callable[[str], Version | None]
     kubernetes: KubernetesNames
     signs: HealthSigns

@@ -37,6 +37,7 @@ from corral.core.control.service import Service
 from corral.core.control.submitting.candidate_nodes import CandidateNodes, EligibleNodes
 from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.submitting.file_findings import FileFindingsCache
+from corral.core.control.submitting.image_findings import ImageFindings
 from corral.core.control.submitting.node_files import NodeFiles
 from corral.core.control.submitting.preflight import SubmissionPreflight
 from corral.core.control.submitting.uploads import UserUploads
@@ -52,6 +53,7 @@ from corral.core.model.jobs.job import Job, ProcessIdentity
 from corral.core.model.placing.allocation import Allocation
 from corral.core.model.runs.launch import Launch
 from corral.core.model.view import View
+from corral.core.ports.images import ImageRegistry
 from corral.core.ports.ledger import Ledger
 from corral.core.ports.monitoring import JobMonitoring, PredictUse, UseOfAlike, UseOfJob
 from corral.core.ports.telemetry import NodeTelemetry
@@ -99,11 +101,12 @@ class ControlCore:
         job_use: UseOfJob = lambda job_id: None,
         predict_use: PredictUse = lambda spec: UseOfAlike(),
         uploads: Uploads | None = None,
+        registry: ImageRegistry | None = None,
     ) -> None:
         """`server` is this server's own process, if processes can be adopted. `log_path` returns the path of a log.
 
         `via` tells how a node is reached, None for this machine. `uploads` are the directories that users send for
-        their jobs; None if the nodes get none.
+        their jobs; None if the nodes get none. `registry` reads images in the registries that the site lists.
         """
         self._ledger, self.nodes, self._telemetry, self._clock, self._via = ledger, nodes, telemetry, clock, via
         self._planners = planners = Planners(ledger, policies)
@@ -142,7 +145,9 @@ class ControlCore:
         self._failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
         queries = self._make_queries(planners, rules, about)
         details = self._make_details(queries, log_path, monitoring, job_use)
-        self.service = self._make_service(queries, details, settings, rules, server=server, uploads=uploads)
+        self.service = self._make_service(
+            queries, details, settings, rules, server=server, uploads=uploads, registry=registry
+        )
         self.pod_jobs = LedgerPodJobs(ledger, self.service, clock, dispatcher.stop)
 
     def _make_queries(self, planners: Planners, rules: RequestRules, about: Callable[[], ServerInfo]) -> Queries:
@@ -202,11 +207,13 @@ class ControlCore:
         *,
         server: ProcessIdentity | None,
         uploads: Uploads | None,
+        registry: ImageRegistry | None,
     ) -> Service:
         ledger, nodes, clock, dispatcher = self._ledger, self.nodes, self._clock, self.dispatcher
         ledger.subscribe(self._failures.on_change)
         ledger.subscribe(KeptScratch(ledger, nodes, later=self._noting.put).on_change)
         eligible = EligibleNodes()
+        images = ImageFindings(nodes, registry, clock)
         interaction = Interaction(ledger, queries, nodes, dispatcher.attempts, clock)
         return Service(
             ledger,
@@ -233,12 +240,15 @@ class ControlCore:
             ),
             asking=rules,
             inspection=SubmissionPreflight(eligible, strict=settings.strict_cuda),
+            images=images,
             file_findings=FileFindingsCache(
                 NodeFiles(nodes),
                 CandidateNodes(ledger, nodes, rules, eligible),
                 clock,
                 know=self.accounts.know,
+                images=images,
                 on_hosts=rules.containers is None or not rules.containers.every_job,
+                default_image=settings.kubernetes.image,
             ),
             changes=JobChanges(ledger, clock, dispatcher.stop),
             uploads=UserUploads(uploads),

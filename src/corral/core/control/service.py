@@ -28,6 +28,7 @@ from corral.core.control.running.reserved_commands import ReservedCommands
 from corral.core.control.submitting import new_jobs
 from corral.core.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
 from corral.core.control.submitting.file_findings import FileFindings, FileFindingsCache
+from corral.core.control.submitting.image_findings import ImageFindings
 from corral.core.control.submitting.kept_scripts import refuse_too_much_kept
 from corral.core.control.submitting.preflight import SubmissionPreflight
 from corral.core.control.submitting.priorities import settle_priority
@@ -44,6 +45,7 @@ from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.queues.queue import Pool
 from corral.core.model.view import View
+from corral.core.ports.images import ContainerProgram
 from corral.core.ports.ledger import Decided, Ledger
 from corral.core.scheduling.explaining.impossible import refuse_impossible
 from corral.core.scheduling.queueing.pools import closed_pools_of
@@ -91,6 +93,7 @@ class Service:
         reserved: ReservedCommands,
         asking: RequestRules,
         inspection: SubmissionPreflight,
+        images: ImageFindings,
         file_findings: FileFindingsCache,
         changes: JobChanges,
         uploads: UserUploads,
@@ -119,6 +122,7 @@ class Service:
         self._asking = asking
         self.file_findings = file_findings
         self._inspection = inspection
+        self.images = images
         self._least_of = LeastUse()
         self._possible: tuple[tuple[Mapping[str, Node], Mapping[str, Pool]] | None, set[Wish]] = (None, set())
 
@@ -156,26 +160,39 @@ class Service:
             ids.append(own[0])
         return self._admitted(jobs, caller.user, now, tuple(ids))
 
-    def submit_for_pods(self, submission: Submission, pods: tuple[PodRef, ...], caller: Caller) -> "Future[str]":
+    def submit_for_pods(
+        self,
+        submission: Submission,
+        pods: tuple[PodRef, ...],
+        caller: Caller,
+        program: ContainerProgram | None = None,
+    ) -> "Future[str]":
         """Queue pods that others created as one job with a member per pod. The future has its id, once on disk. Raises
         as `submit`.
 
-        No check is made whether a node could ever serve them: a pod waits for nodes that may still join.
+        No check is made whether a node could ever serve them: a pod waits for nodes that may still join. Preflight
+        checks the `program` of their containers for the devices that there are.
         """
         now = self._clock.now()
-        spec = replace(self.spec_for_pods(submission, caller), pods=pods)
+        spec = replace(self.spec_for_pods(submission, caller, program), pods=pods)
         (job_id,) = self._ledger.next_ids(1)
         jobs = new_jobs.jobs_of(submission, spec, (job_id,), now)
         return self._admitted(jobs, caller.user, now, job_id)
 
-    def spec_for_pods(self, submission: Submission, caller: Caller) -> JobSpec:
+    def spec_for_pods(self, submission: Submission, caller: Caller, program: ContainerProgram | None = None) -> JobSpec:
         """Return the specification of the job that would stand for pods of others. Raises Refused, Forbidden."""
         view = self._ledger.view()
         submission, of_priority = settle_priority(view.limits, submission, caller)
         submission, notes = replace(self._asking, containers=None).settle(submission, caller.user, view.nodes.values())
         check(submission)
         obey(view, submission, caller.user, self._least_of)
-        return replace(new_jobs.spec_of(submission, caller, view.limits, None), notes=notes + of_priority)
+        spec = new_jobs.spec_of(submission, caller, view.limits, None)
+        if program is None or not submission.request.devices:
+            return replace(spec, notes=notes + of_priority)
+        checked = view, submission, caller, program, self.images.known_or_begun(program.image, caller.user)
+        notes += of_priority + self._inspection.container_notes(*checked)
+        forced_by = caller.user if self._inspection.container_overrides(*checked) else None
+        return replace(spec, notes=notes, forced_by=forced_by)
 
     def _admitted(self, jobs: Sequence[Job], user: str, now: float, answer: T) -> "Future[T]":
         """Commit new jobs by the newest view. The future has the answer, once they are on disk."""
@@ -212,7 +229,7 @@ class Service:
         submission = with_whole_node(submission, view.nodes.values())
         answer = self.queries.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user, view.nodes.values())
-        preflight = self._inspection.notes(view, first_of(settled), caller, files)
+        preflight = self._inspection.notes(view, first_of(settled), caller, files, all_told=True)
         nodes = node_notes(view, settled.request)
         return replace(answer, notes=(*answer.notes, *of_priority, *nodes, *preflight))
 

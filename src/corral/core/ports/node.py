@@ -15,6 +15,7 @@ from corral.core.model.jobs.job import ProcessIdentity
 from corral.core.model.jobs.notification import Notification
 from corral.core.model.runs.launch import Launch, LaunchReport
 from corral.core.ports.host import Credentials, FileQuery, JobUser
+from corral.core.ports.images import ImageFacts
 from corral.core.ports.runtime import InnerCommand
 
 
@@ -464,6 +465,13 @@ class HostAccess(Protocol):
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         """Return the findings about users' files, read with the rights of `who` (None: the agent's own). Queries that
         took too long are left out.
+        """
+        ...
+
+    def image(self, name: str) -> ImageFacts | None:
+        """Return the facts about an image of containers; None if it is not on this host, or there is no Docker.
+
+        Raises BackendFailed if Docker does not answer in time.
         """
         ...
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.jobs.submission import Submission
+from corral.core.ports.images import ContainerProgram
 
 
 class PodJobs(Protocol):
@@ -24,14 +25,21 @@ class PodJobs(Protocol):
         """Return the pod jobs among the last `limit` jobs that ended."""
         ...
 
-    def submit(self, submission: Submission, pods: tuple[PodRef, ...], user: str) -> "Future[str]":
+    def image_known(self, program: ContainerProgram, user: str) -> bool:
+        """Return whether what can be known of the program's image is known. Otherwise it is read from now on."""
+        ...
+
+    def submit(
+        self, submission: Submission, pods: tuple[PodRef, ...], user: str, program: ContainerProgram | None = None
+    ) -> "Future[str]":
         """Queue these pods as one job of a user, one member each. Resolves with its id, once on disk.
 
-        Raises Refused, Forbidden, Conflict, LedgerFailed, directly or by the future.
+        `program` is checked by preflight, with what is known of its image. Raises Refused, Forbidden, Conflict,
+        LedgerFailed, directly or by the future.
         """
         ...
 
-    def spec(self, submission: Submission, user: str) -> JobSpec:
+    def spec(self, submission: Submission, user: str, program: ContainerProgram | None = None) -> JobSpec:
         """Return what a job of this submission would be, without queueing it. Raises Refused, Forbidden."""
         ...
 

@@ -44,6 +44,7 @@ class Workload:
         want_mib: memory per device for the context and batch it asks for.
         fitting_context: the longest context, in tokens, that would fit instead.
         memory_fraction: the fraction of the device's memory that the program takes for itself.
+        driver_condition: the condition of its container's image on the driver, in the words of the vendor.
         allocator: value of Paddle's FLAGS_allocator_strategy.
     """
 
@@ -59,6 +60,7 @@ class Workload:
     fitting_context: int | None = None
     memory_fraction: float | None = None
     allocator: str | None = None
+    driver_condition: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

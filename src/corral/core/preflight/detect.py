@@ -4,14 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from corral.core.model.printable import printable
 from corral.core.model.version import Version, dotted
+from corral.core.ports.images import ContainerProgram, ImageFacts
 from corral.core.ports.preflight import Place, Workload
 from corral.core.preflight.command_line import CommandLine, read_command
+from corral.core.preflight.cuda_runtime import FoundRuntime
 from corral.core.preflight.estimate import Estimate, estimate_local, estimate_named
 from corral.core.preflight.file_facts import FileFacts, file_query, read_facts
 from corral.core.preflight.model_source import LocalModel
 from corral.core.preflight.precision import canonical
 from corral.core.preflight.rules import granted_mib
+from corral.vendors.registry import vendors
+from corral.vendors.vendor import ImageSays
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,43 @@ def detection(line: CommandLine, env: Mapping[str, str], files: FileFacts, state
         allocator=env.get("FLAGS_allocator_strategy"),
     )
     return Detection(work, estimate, tuple(sources))
+
+
+def _words_of(program: ContainerProgram, facts: ImageFacts | None) -> tuple[str, ...]:
+    """Return the words that the container runs; those of an image that is not known are missing."""
+    if program.command or facts is None:
+        return (*program.command, *program.args)
+    return (*facts.entrypoint, *(program.args or facts.command))
+
+
+def detection_in_container(
+    program: ContainerProgram, facts: ImageFacts | None, runtime: Version | None = None
+) -> Detection:
+    """Return the findings about a container. Without facts about its image, those of its command.
+
+    `runtime` is the version of CUDA that the user names, in case the image does not say it.
+    """
+    env = program.env
+    says = _image_says(facts, env)
+    brought = None if says.runtime is None else FoundRuntime(says.runtime, f"image {printable(program.image)}")
+    if brought is None and runtime is not None:
+        brought = FoundRuntime(runtime, "as asked for")
+    found = detection(read_command(_words_of(program, facts)), env, FileFacts(runtime=brought))
+    return replace(found, work=replace(found.work, driver_condition=says.driver_condition))
+
+
+def _image_says(facts: ImageFacts | None, env: Mapping[str, str]) -> ImageSays:
+    """Return what the image says of its runtime, by the names of the first vendor that it has; `env` replaces its
+    variables.
+    """
+    for vendor in vendors().values():
+        names = vendor.preflight.image
+        if names is not None and facts is not None:
+            given = {name: env[name] for name in names.variables if name in env}
+            says = names.read({**facts.variables, **given}, facts.labels)
+            if says != ImageSays():
+                return says
+    return ImageSays()
 
 
 def _estimate(line: CommandLine, model: LocalModel | None) -> Estimate | str | None:

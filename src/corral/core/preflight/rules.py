@@ -165,7 +165,7 @@ def check(work: Workload, place: Place, *, strict: bool = False) -> tuple[Findin
     With `strict`, a runtime newer than the driver's version blocks, even if the vendor calls the two compatible.
     """
     vendor = vendor_named(place.vendor)
-    rules = (*vendor.driver_rules(strict), *RULES, *vendor.sharing_rules(), _paddle_allocator)
+    rules = (*vendor.preflight.driver_rules(strict), *RULES, *vendor.preflight.sharing_rules(), _paddle_allocator)
     found = [finding for rule in rules for finding in rule(work, place)]
     return tuple(sorted(found, key=lambda finding: finding.effect is not Effect.BLOCK))
 

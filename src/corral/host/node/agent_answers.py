@@ -13,6 +13,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.files.tree import MOST_CONTENT_BYTES, is_digest
 from corral.core.model.printable import printable
 from corral.core.model.runs.launch import LaunchReport, checked_launch_id
+from corral.core.ports.images import ImageFacts
 from corral.core.ports.node import (
     ExecOutput,
     FileFinding,
@@ -28,6 +29,7 @@ from corral.core.ports.node import (
     Rendezvous,
     Reports,
 )
+from corral.core.preflight.image_config import MOST_CHARACTERS, MOST_ENTRIES, MOST_WORD_CHARACTERS, MOST_WORDS
 from corral.host.node.protocol import MAX_MESSAGE, BadFrame, message_in
 from corral.trees.text import MOST_IN_PACK, digest_of
 from corral.wire import bytes_in
@@ -262,6 +264,15 @@ def _check_findings(arguments: Mapping[str, Any], findings: tuple[FileFinding, .
         check_texts(one.facts, _MAX_TEXT)
 
 
+def _check_image(arguments: Mapping[str, Any], facts: ImageFacts) -> None:
+    for things in (facts.variables, facts.labels):
+        check_count(things, MOST_ENTRIES, "variables or labels of an image")
+        check_texts(things, MOST_CHARACTERS)
+    for words in (facts.entrypoint, facts.command):
+        check_count(words, MOST_WORDS, "words of an image")
+        check_texts(words, MOST_WORD_CHARACTERS)
+
+
 def _check_lines(arguments: Mapping[str, Any], lines: tuple[str, ...]) -> None:
     check_count(lines, _MAX_REMARKS, "lines")
     check_texts(lines, MAX_MESSAGE)
@@ -326,6 +337,7 @@ _CHECKS: Mapping[str, Callable[[Mapping[str, Any], Any], None]] = {
     "trees.read": _check_contents,
     "host.process": _check_process,
     "host.inspect": _check_findings,
+    "host.image": _check_image,
     "host.rescan": _check_lines,
     "host.change_slices": _check_words,
     "host.driver_log": _check_lines,

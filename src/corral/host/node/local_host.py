@@ -9,6 +9,7 @@ from corral.core.model.errors import BackendFailed, Conflict, NotFound, Refused
 from corral.core.model.jobs.notification import Notification
 from corral.core.model.runs.launch import Launch
 from corral.core.ports.host import Credentials, FileQuery
+from corral.core.ports.images import ImageFacts
 from corral.core.ports.node import DeviceTest, DeviceTestReport, FileFinding, ProcessFound, Rendezvous, SliceChange
 from corral.host.node.device_testing import DeviceTesting
 from corral.host.node.files.file_inspector import HostFileInspector
@@ -16,6 +17,7 @@ from corral.host.node.files.resource_files import ResourceFiles
 from corral.host.node.host_accounts import HostAccounts
 from corral.host.node.launches.meeting_door import why_not_reached
 from corral.host.node.launches.notification_runner import NotificationRunner
+from corral.host.runtimes.docker.images import local_image
 from corral.host.runtimes.process.procfs import LocalProcess
 from corral.host.telemetry.processes import HostProcesses
 from corral.unix_peer import user_name
@@ -65,6 +67,9 @@ class LocalHost:
             who = self.accounts.credentials(who)
         found = self.inspector.inspect(queries, who)
         return tuple(FileFinding(query, to_plain(facts)) for query, facts in found.items())
+
+    def image(self, name: str) -> ImageFacts | None:
+        return local_image(name)
 
     def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
         if self.accounts is not None:

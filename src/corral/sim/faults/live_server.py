@@ -16,6 +16,7 @@ from corral.core.model.fact import Observation
 from corral.core.model.home import Home
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.view import View
+from corral.core.ports.images import ImageRegistry
 from corral.core.ports.ledger import Decided, Ledger
 from corral.core.ports.telemetry import Contact, NodeContact, NodeListener
 from corral.host.node.mock.simulated_node import SimulatedNode
@@ -71,8 +72,9 @@ class LiveServer:
         observations: Sequence[Observation],
         *,
         attend: Callable[[ControlCore], None] = lambda core: None,
+        registry: ImageRegistry | None = None,
     ) -> None:
-        """`attend` is called before the nodes come."""
+        """`attend` is called before the nodes come. `registry` reads the images of containers."""
         self.ledger: Ledger = open_ledger(home.ledger_url)
         self.ledger.observe(observations)
         self.ledger.commit(lambda _: Decided((), None)).result()
@@ -85,6 +87,7 @@ class LiveServer:
             settings=Settings(retry_backoff_s=0.001, retry_backoff_max_s=0.002),
             rules=RequestRules(),
             about=ServerInfo,
+            registry=registry,
         )
         self.service = self.core.service
         attend(self.core)

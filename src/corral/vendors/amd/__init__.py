@@ -28,6 +28,7 @@ from corral.vendors.vendor import (
     KubernetesNames,
     MockNames,
     PowerControl,
+    Preflight,
     Reached,
     Vendor,
 )
@@ -113,8 +114,7 @@ AMD = Vendor(
     share=_share,
     slice_milli=slice_milli,
     change_slices=None,
-    driver_rules=lambda strict: (_cuda_on_amd,),
-    sharing_rules=tuple,
+    preflight=Preflight(lambda strict: (_cuda_on_amd,), tuple),
     compute_of_model=_compute_of_model,
     kubernetes=KubernetesNames(
         gpu=GPU,

@@ -15,6 +15,7 @@ from corral.core.ports.telemetry import Care
 from corral.vendors.nvidia.cluster_shares import SHARES
 from corral.vendors.nvidia.device_files import FILES
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
+from corral.vendors.nvidia.image_names import IMAGE
 from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
 from corral.vendors.nvidia.visible_devices import visible
 from corral.vendors.nvidia.xid_errors import (
@@ -34,6 +35,7 @@ from corral.vendors.vendor import (
     KubernetesNames,
     MockNames,
     PowerControl,
+    Preflight,
     Rule,
     Vendor,
 )
@@ -113,8 +115,7 @@ NVIDIA = Vendor(
     share=_share,
     slice_milli=slice_milli,
     change_slices=_change_slices,
-    driver_rules=_driver_rules,
-    sharing_rules=_sharing_rules,
+    preflight=Preflight(_driver_rules, _sharing_rules, IMAGE),
     compute_of_model=_compute_of_model,
     kubernetes=KubernetesNames(
         gpu=GPU,

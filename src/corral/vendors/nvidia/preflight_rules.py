@@ -16,9 +16,11 @@ from corral.vendors.nvidia.compatibility import (
     driver_text,
     least_family_driver,
 )
+from corral.vendors.nvidia.image_names import DISABLE, may_hold
 from corral.vendors.vendor import Rule
 
 _FIRST_MINOR_COMPATIBLE = 11
+_SHOWN_CHARACTERS = 120
 _MANAGER_LIMIT: Version = (12, 4)
 """GPU-Manager's virtual GPUs intercept CUDA below this version."""
 
@@ -53,6 +55,23 @@ def driver_against_runtime(work: Workload, place: Place, *, strict: bool) -> Ite
     elif cuda[0] - work.runtime[0] > 1:
         why = "NVIDIA supports a runtime one major version behind the driver; further back it may malfunction"
         yield Finding(Effect.WARN, rule, what, why, f"{_install_for(cuda)}; or one for CUDA {cuda[0] - 1}")
+
+
+def driver_condition(work: Workload, place: Place) -> Iterator[Finding]:
+    """The driver must meet the condition of the image: otherwise NVIDIA's runtime does not start the container."""
+    condition = work.driver_condition
+    if condition is None or may_hold(condition, place):
+        return
+    here = [] if place.driver is None else [f"driver {place.driver}"]
+    if (cuda := driver_cuda(place)) is not None:
+        here.append(f"CUDA {dotted(cuda)}")
+    if place.compute is not None:
+        here.append(f"compute capability {dotted(place.compute)}")
+    shown = condition if len(condition) <= _SHOWN_CHARACTERS else f"{condition[:_SHOWN_CHARACTERS]}..."
+    what = f"the image needs {shown} and {place.model} has {', '.join(here)}"
+    why = "NVIDIA's container runtime refuses to start it"
+    instead = "use an image for an older CUDA, or a node with a newer driver"
+    yield Finding(Effect.BLOCK, "image-driver", what, why, f"{instead}; --env {DISABLE}=1 where it is known to work")
 
 
 def _install_for(cuda: Version) -> str:
@@ -113,7 +132,7 @@ def runtime_against_device(work: Workload, place: Place) -> Iterator[Finding]:
 
 def driver_rules(*, strict: bool) -> Sequence[Rule]:
     """All rules of this module. `strict` also blocks a runtime with a newer minor version than the driver's CUDA."""
-    return partial(driver_against_runtime, strict=strict), virtual_layer, runtime_against_device
+    return partial(driver_against_runtime, strict=strict), driver_condition, virtual_layer, runtime_against_device
 
 
 _MPS_COMPUTE = (7, 0)

@@ -8,6 +8,7 @@ from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.submitting.candidate_nodes import CandidateNodes, EligibleNodes
 from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.submitting.file_findings import FileFindingsCache
+from corral.core.control.submitting.image_findings import ImageFindings
 from corral.core.control.submitting.node_files import NodeFiles
 from corral.core.ledger.store import open_ledger
 from corral.core.lifecycle import starting
@@ -68,7 +69,9 @@ class InspectedCluster:
             self.observe(NodeObserved(node), ConditionObserved(DeviceCondition(device.uuid, memory_free_mib=81_920)))
         registry = Nodes(self.nodes)
         candidates = CandidateNodes(self.ledger, registry, RequestRules(), self.eligible)
-        self.cache = FileFindingsCache(NodeFiles(registry), candidates, clock, know=lambda user: None)
+        self.cache = FileFindingsCache(
+            NodeFiles(registry), candidates, clock, know=lambda user: None, images=ImageFindings(registry, None, clock)
+        )
 
     def __enter__(self) -> "InspectedCluster":
         return self

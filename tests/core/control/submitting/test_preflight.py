@@ -9,13 +9,16 @@ import pytest
 from corral.core.access.caller import Caller
 from corral.core.control.submitting.candidate_nodes import EligibleNodes
 from corral.core.control.submitting.file_findings import FileFindings, NodeFindings
+from corral.core.control.submitting.image_findings import ImageFinding
 from corral.core.control.submitting.preflight import SubmissionPreflight, places_of
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.errors import Refused
 from corral.core.model.fact import NodeObserved
+from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.view import View
+from corral.core.ports.images import ImageFacts
 from corral.core.ports.preflight import Workload
 from corral.core.preflight.detect import Detection, detect
 
@@ -136,3 +139,41 @@ def test_devices_of_nodes_that_were_not_asked_count_too() -> None:
     assert note.startswith("preflight: on Tesla T4: ")
     with pytest.raises(Refused, match="bfloat16"):
         inspected(view, replace(BF16, request=Request(node="a")), a=on_node(BF16))
+
+
+OLD = Node("here", (T4,), 8000, 32768, driver_version="450.80.02", cuda_version=(11, 0))
+IN_CONTAINER = replace(BF16, command=("python", "train.py"), container=Container(image="train:1"))
+CUDA_12 = ImageFinding("train:1", ImageFacts({"CUDA_VERSION": "12.4.1"}, {}))
+UNKNOWN = ImageFinding("train:1", why_not="it is in no registry", failed=True)
+
+
+def noted_in_container(submission: Submission, image: ImageFinding | None, *nodes: Node) -> tuple[str, ...]:
+    view = View().advance(map(NodeObserved, nodes or (OLD,)))
+    return SubmissionPreflight(EligibleNodes()).notes(view, submission, ALICE, FileFindings(image=image))
+
+
+def test_a_container_is_checked_by_its_command_and_by_what_its_image_says() -> None:
+    with pytest.raises(Refused, match=r"brings CUDA 12\.4 and the driver is for CUDA 11\.0.*--force"):
+        noted_in_container(IN_CONTAINER, CUDA_12)
+    with pytest.raises(Refused, match="bfloat16"):
+        noted_in_container(replace(IN_CONTAINER, command=BF16.command), UNKNOWN)
+    newer = replace(OLD, driver_version="550.54.15", cuda_version=(12, 4))
+    assert noted_in_container(IN_CONTAINER, CUDA_12, newer) == ()
+    assert SubmissionPreflight(EligibleNodes()).overrides(
+        View().advance([NodeObserved(OLD)]), replace(IN_CONTAINER, force=True), ALICE, FileFindings(image=CUDA_12)
+    )
+
+
+def test_an_image_that_is_not_known_is_told_unless_the_user_says_what_it_needs() -> None:
+    (note,) = noted_in_container(IN_CONTAINER, UNKNOWN)
+    assert note.startswith("preflight: what image train:1 needs is not known (it is in no registry)")
+    stated = replace(IN_CONTAINER, request=Request(min_cuda=(11, 0)))
+    assert noted_in_container(stated, UNKNOWN) == ()
+    assert noted_in_container(replace(IN_CONTAINER, request=Request(devices=0)), UNKNOWN) == ()
+
+
+def test_where_the_site_lists_no_registry_only_a_dry_run_tells_of_unknown_images() -> None:
+    unlisted, view = FileFindings(image=replace(UNKNOWN, failed=False)), View().advance([NodeObserved(OLD)])
+    preflight = SubmissionPreflight(EligibleNodes())
+    assert preflight.notes(view, IN_CONTAINER, ALICE, unlisted) == ()
+    assert len(preflight.notes(view, IN_CONTAINER, ALICE, unlisted, all_told=True)) == 1

@@ -16,6 +16,7 @@ from corral.core.model.home import Home
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
+from corral.core.ports.images import ImageRegistry
 from corral.core.ports.ledger import JobQuery
 from corral.engines.kubernetes.binding.binder import Binder
 from corral.engines.kubernetes.binding.binding_runtime import BindingRuntime, pod_of_launch, present_launch
@@ -52,13 +53,23 @@ class OneNode:
 class Site:
     """One server; `restart` ends it and begins another over the same ledger."""
 
-    def __init__(self, cluster: Cluster, namespace: str, directory: Path, nodes: list[Node], tag: str = "site") -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        directory: Path,
+        nodes: list[Node],
+        *,
+        tag: str = "site",
+        registry: ImageRegistry | None = None,
+    ) -> None:
         self.cluster = cluster
         self.tag = tag
         self._namespace = namespace
         directory.mkdir()
         self._home = Home(directory)
         self._nodes = nodes
+        self._registry = registry
         self._begin()
 
     def _begin(self) -> None:
@@ -82,7 +93,7 @@ class Site:
         agents = {name: SimulatedNode(one, SystemClock()) for name, one in self._agents.items()}  # type: ignore[arg-type]
         observed = [NodeObserved(node) for node in self._nodes]
         idle = [ConditionObserved(DeviceCondition(one.uuid)) for node in self._nodes for one in node.devices]
-        self.server = LiveServer(self._home, agents, [*observed, *idle], attend=self._attend)
+        self.server = LiveServer(self._home, agents, [*observed, *idle], attend=self._attend, registry=self._registry)
         self.runtime.on_event = self._tell
         assert self.jobs is not None
         self.binder: Binder = Binder(self.cluster, self.pods, self.jobs, users={}, marks=self.marks, lease=self.lease)
@@ -175,12 +186,21 @@ def model_node(name: str, gpus: int = 8, **more: Any) -> Node:
 
 
 @contextmanager
-def site(cluster: Cluster, namespace: str, directory: Path, *, nodes: int = 2, gpus: int = 8) -> Iterator[Site]:
+def site(
+    cluster: Cluster,
+    namespace: str,
+    directory: Path,
+    *,
+    nodes: int = 2,
+    gpus: int = 8,
+    registry: ImageRegistry | None = None,
+    **more: Any,
+) -> Iterator[Site]:
     """A server over some nodes of its own, which the API server has, too."""
     names = [f"bind-{uuid.uuid4().hex[:8]}-{number}" for number in range(nodes)]
     for name in names:
         make_node(cluster, name, gpus=gpus)
-    running = Site(cluster, namespace, directory, [model_node(name, gpus) for name in names])
+    running = Site(cluster, namespace, directory, [model_node(name, gpus, **more) for name in names], registry=registry)
     try:
         yield running
     finally:

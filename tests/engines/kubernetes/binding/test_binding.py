@@ -12,6 +12,8 @@ from corral.core.access.caller import Caller
 from corral.core.control.changing.job_changes import Verb
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import LaunchPhase
+from corral.core.ports.images import ImageFacts
+from corral.engines.kubernetes.binding import binder
 from corral.engines.kubernetes.binding.pods_of_others import BOUND_FOR
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import ClusterUnreachable, Rejected
@@ -103,6 +105,65 @@ def test_what_is_not_understood_is_refused_in_an_event_and_never_bound(
     cluster.create(PODS, queued, namespace)
     place.eventually(lambda: "nowhere" in condition(place.found("queued", namespace)).get("message", ""))
     assert place.all_jobs() == []
+
+
+def running(*command: str, gpus: int = 1, image: str = "example.test/vllm:1") -> list[dict[str, Any]]:
+    limits = {"nvidia.com/gpu": str(gpus)}
+    return [{"name": "main", "image": image, "command": list(command), "resources": {"limits": limits}}]
+
+
+def test_a_pod_that_can_never_run_is_told_so_before_it_waits_unless_it_is_forced(
+    place: Site, cluster: Cluster, namespace: str
+) -> None:
+    wide = running("vllm", "serve", "Qwen/Qwen2.5-7B", "--tensor-parallel-size", "4", gpus=2)
+    cluster.create(PODS, pod_of_others("wide", namespace, containers=wide), namespace)
+    place.eventually(lambda: "uses 4 GPUs and 2" in condition(place.found("wide", namespace)).get("message", ""))
+    assert 'corral.dev/force: "true"' in condition(place.found("wide", namespace))["message"]
+    assert place.all_jobs() == []
+    forced = pod_of_others("forced", namespace, containers=wide, annotations={"corral.dev/force": "true"})
+    cluster.create(PODS, forced, namespace)
+    place.eventually(lambda: place.node_of("forced", namespace) is not None)
+    assert place.job(namespace, "forced").spec.forced_by == namespace
+
+
+class SlowRegistry:
+    """Has each image of `example.test`, built for CUDA 13.0; `answers` lets it answer."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+
+    def lists(self, image: str) -> bool:
+        return image.startswith("example.test/")
+
+    def facts(self, image: str) -> ImageFacts:
+        self.answers.wait()
+        return ImageFacts({"CUDA_VERSION": "13.0.1"}, {})
+
+
+def test_an_image_is_read_while_other_pods_are_bound_and_its_cuda_counts(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    registry = SlowRegistry()
+    with site(cluster, namespace, tmp_path / "home", registry=registry, driver_version="550.54.15") as place:
+        cluster.create(PODS, pod_of_others("newer", namespace, containers=running("true")), namespace)
+        elsewhere = running("true", image="other.test/train:1")
+        cluster.create(PODS, pod_of_others("other", namespace, containers=elsewhere), namespace)
+        place.eventually(lambda: place.node_of("other", namespace) is not None)
+        assert place.node_of("newer", namespace) is None
+        registry.answers.set()
+        place.eventually(lambda: "CUDA 13.0" in condition(place.found("newer", namespace)).get("message", ""))
+        assert [job.spec.name for job in place.all_jobs()] == [f"{namespace}/other"]
+
+
+def test_a_pod_is_bound_unchecked_where_no_registry_answers(
+    cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binder, "IMAGE_S", 0.0)
+    registry = SlowRegistry()
+    with site(cluster, namespace, tmp_path / "home", registry=registry, driver_version="550.54.15") as place:
+        cluster.create(PODS, pod_of_others("unread", namespace, containers=running("true")), namespace)
+        place.eventually(lambda: place.node_of("unread", namespace) is not None)
+        registry.answers.set()
 
 
 def test_a_gang_is_bound_when_it_is_whole_and_not_before(place: Site, cluster: Cluster, namespace: str) -> None:

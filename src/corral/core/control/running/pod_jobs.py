@@ -13,6 +13,7 @@ from corral.core.model.jobs.phase import TERMINAL_PHASES, Phase
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.view import View
+from corral.core.ports.images import ContainerProgram
 from corral.core.ports.ledger import Decided, JobQuery, Ledger
 
 
@@ -35,11 +36,16 @@ class LedgerPodJobs:
         newest = self._ledger.jobs(JobQuery(phases=tuple(TERMINAL_PHASES), limit=limit))
         return [job for job in newest if job.spec.pods]
 
-    def submit(self, submission: Submission, pods: tuple[PodRef, ...], user: str) -> "Future[str]":
-        return self._service.submit_for_pods(submission, pods, Caller(user))
+    def image_known(self, program: ContainerProgram, user: str) -> bool:
+        return self._service.images.known_or_begun(program.image, user) is not None
 
-    def spec(self, submission: Submission, user: str) -> JobSpec:
-        return self._service.spec_for_pods(submission, Caller(user))
+    def submit(
+        self, submission: Submission, pods: tuple[PodRef, ...], user: str, program: ContainerProgram | None = None
+    ) -> "Future[str]":
+        return self._service.submit_for_pods(submission, pods, Caller(user), program)
+
+    def spec(self, submission: Submission, user: str, program: ContainerProgram | None = None) -> JobSpec:
+        return self._service.spec_for_pods(submission, Caller(user), program)
 
     def withdraw(self, job_id: str, reason: str) -> bool:
         def decide(view: View) -> Decided[bool]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from corral.clock import Clock
 from corral.core.access.caller import Caller
 from corral.core.control.submitting.candidate_nodes import CandidateNodes
+from corral.core.control.submitting.image_findings import ImageFinding, ImageFindings
 from corral.core.control.submitting.node_files import NodeFiles
 from corral.core.control.submitting.sweeps import first_of
 from corral.core.model.jobs.job import JobKind
@@ -34,7 +35,15 @@ _REMEMBERED = 256
 
 V = TypeVar("V")
 _Key = tuple[
-    tuple[str, ...], tuple[str, ...] | None, str, int, bool, tuple[str, ...], Credentials | None, tuple[str, ...]
+    tuple[str, ...],
+    tuple[str, ...] | None,
+    str,
+    int,
+    str | None,
+    bool,
+    tuple[str, ...],
+    Credentials | None,
+    tuple[str, ...],
 ]
 _Kept = tuple[float, V]
 """A value, and when it was found."""
@@ -63,10 +72,12 @@ class NodeFindings:
 class FileFindings:
     """Findings about the files of one submission, by node; nodes where the job could start soonest come first.
 
-    There are no nodes if no suitable node answers, or if no files are inspected.
+    There are no nodes if no suitable node answers, or if no files are inspected. `image` is the finding about the image
+    of a container with GPUs; None without such a container.
     """
 
     nodes: Mapping[str, NodeFindings] = field(default_factory=dict)
+    image: ImageFinding | None = None
 
     @property
     def unusable(self) -> bool:
@@ -107,13 +118,18 @@ class FileFindingsCache:
         clock: Clock,
         *,
         know: Callable[[JobUser], None],
+        images: ImageFindings,
         on_hosts: bool = True,
+        default_image: str | None = None,
     ) -> None:
         """`know` finds out on which nodes no job of a user can run, before nodes are chosen for the user.
 
-        Without `on_hosts` jobs run in containers, which have their own files, so no files are inspected.
+        Without `on_hosts` jobs run in containers, which have their own files, so no files are inspected. Those that
+        name no image have the `default_image`.
         """
         self._know = know
+        self._images = images
+        self._default_image = default_image
         self._on_hosts = on_hosts
         self._files = files
         self._candidates = candidates
@@ -128,7 +144,7 @@ class FileFindingsCache:
         findings = []
         for submission in map(first_of, submissions):
             nodes = self._nodes_chosen(submission, caller.user)
-            kept = None if nodes is None else self._findings.get(_key(submission, nodes, who))
+            kept = None if nodes is None else self._findings.get(self._key(submission, nodes, who))
             if kept is None:
                 return None
             findings.append(kept[1])
@@ -143,7 +159,7 @@ class FileFindingsCache:
         self._know(JobUser(caller.user, caller.uid))
         submissions = [first_of(submission) for submission in submissions]
         who = _credentials(caller)
-        keys = [_key(submission, self._nodes_of(submission, caller.user), who) for submission in submissions]
+        keys = [self._key(submission, self._nodes_of(submission, caller.user), who) for submission in submissions]
         first = dict(zip(keys, submissions, strict=True))
         queries = {key: _queries_of(submission) for key, submission in first.items()}
         wanted: dict[str, dict[FileQuery, None]] = {}
@@ -154,13 +170,29 @@ class FileFindingsCache:
         findings: dict[_Key, FileFindings] = {}
         for key, submission in first.items():
             named = {node: [facts[node][query] for query in queries[key]] for node in _nodes_in(key) if node in facts}
-            findings[key] = _findings_of(submission, named)
+            findings[key] = replace(_findings_of(submission, named), image=self._image_finding(submission, caller.user))
             # A user who was refused creates the missing file and tries again at once.
             if findings[key]._complete:
                 now = self._clock.monotonic()
                 since = min((at for answers in named.values() for at, _ in answers), default=now)
                 self._findings.put(key, (since, findings[key]))
         return tuple(findings[key] for key in keys)
+
+    def _key(self, submission: Submission, nodes: tuple[str, ...], who: Credentials | None) -> _Key:
+        return _key(submission, self._image_of(submission), nodes, who)
+
+    def _image_of(self, submission: Submission) -> str | None:
+        """Return the image of a container with GPUs; None for other submissions."""
+        if submission.kind is not JobKind.RUN or not _wants_gpus(submission):
+            return None
+        named = None if submission.container is None else submission.container.image
+        return named or (None if self._on_hosts else self._default_image)
+
+    def _image_finding(self, submission: Submission, user: str) -> ImageFinding | None:
+        image = self._image_of(submission)
+        if image is None:
+            return None
+        return self._images.known(image) or self._images.read(image, self._candidates.of(submission, user))
 
     def _nodes_chosen(self, submission: Submission, user: str) -> tuple[str, ...] | None:
         """Return the nodes for the submission if they were chosen a moment ago, else None. () if no files are
@@ -349,14 +381,14 @@ def _wants_gpus(submission: Submission) -> bool:
     return bool(submission.request.devices or submission.resources)
 
 
-def _key(submission: Submission, nodes: tuple[str, ...], who: Credentials | None) -> _Key:
+def _key(submission: Submission, image: str | None, nodes: tuple[str, ...], who: Credentials | None) -> _Key:
     """Return all values that the findings of a submission depend on; empty for other kinds of jobs."""
     if submission.kind is not JobKind.RUN:
-        return (), None, "", 0, False, (), None, ()
+        return (), None, "", 0, None, False, (), None, ()
     env = hash(frozenset(submission.env.items()))
     outputs = _output_directories(submission)
     runs = None if submission.script_text is None else interpreter_of(submission.script_text)
-    return submission.command, runs, submission.workdir, env, _wants_gpus(submission), outputs, who, nodes
+    return submission.command, runs, submission.workdir, env, image, _wants_gpus(submission), outputs, who, nodes
 
 
 def _nodes_in(key: _Key) -> tuple[str, ...]:

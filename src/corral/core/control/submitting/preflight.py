@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from corral.core.access.caller import Caller
 from corral.core.control.submitting.candidate_nodes import EligibleNodes
 from corral.core.control.submitting.file_findings import FileFindings
+from corral.core.control.submitting.image_findings import ImageFinding, unknown_note
 from corral.core.control.submitting.start_checks import lacks_what_starts, listed, start_notes, where
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.devices.means import Means
@@ -19,6 +20,7 @@ from corral.core.model.placing.fit import could_use, grant_memory_mib
 from corral.core.model.placing.state import slot_of
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.model.view import View
+from corral.core.ports.images import ContainerProgram
 from corral.untrusted import Unread, guarded
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from corral.core.preflight.detect import Detection
 
 _MOST_REQUESTS = 256
+_FORCED_BY = "--force submits it anyway"
 
 
 class _Judged(NamedTuple):
@@ -46,44 +49,111 @@ class SubmissionPreflight:
             Mapping[str, Node] | None, dict[tuple[Request, tuple[str, ...]], dict[Place, tuple[str, ...]]]
         ] = (None, {})
 
-    def notes(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
+    def notes(
+        self, view: View, submission: Submission, caller: Caller, files: FileFindings, *, all_told: bool = False
+    ) -> tuple[str, ...]:
         """Return warnings for the job's owner; () if no problem was found.
+
+        With `all_told` they also say what could not be checked because the site lists no registry: each job of such a
+        site would have this note.
 
         Raises Refused if the job could be started on none of the inspected nodes (`start_checks`). Unless `force` is
         set, it also raises Refused, with the fixes, if the job can run on none of the devices that it may get.
         """
+        if (contained := _contained(submission, files)) is not None:
+            notes, image = self.container_notes(view, submission, caller, *contained), contained[1]
+            if all_told and image is not None and not image.failed and _is_unknown(submission, image):
+                return (*notes, unknown_note(image))
+            return notes
         if not _finds_files_on_its_node(submission):
             return ()
         notes = start_notes(view, submission, caller, files)
         if not submission.request.devices or not files.nodes:
             return notes
-        from corral.core.preflight.rules import blocking
-
         unread = [node for node, found in files.nodes.items() if found.detection is None]
         if unread:
             late = f"could not be read in time (3 s){where(view, unread)}, so they were not checked"
             notes += (f"preflight: the files of the command {late}",)
         judged = self._judged(view, submission, caller, files)
-        if judged and all(blocking(one.findings) for one in judged) and not submission.force:
+        return (*notes, *self._verdict(submission, judged, _FORCED_BY))
+
+    def container_notes(
+        self,
+        view: View,
+        submission: Submission,
+        caller: Caller,
+        program: ContainerProgram,
+        image: ImageFinding | None,
+    ) -> tuple[str, ...]:
+        """Return warnings for the owner of a container, by the rules that need no files of its node.
+
+        `image` is the finding about its image; None if it is still being read. Raises as `notes`.
+        """
+        judged = self._judged_in_container(view, submission, caller, program, image)
+        notes = self._verdict(submission, judged, program.forced_by)
+        if image is not None and image.failed and _is_unknown(submission, image):
+            return (*notes, unknown_note(image))
+        return notes
+
+    def container_overrides(
+        self,
+        view: View,
+        submission: Submission,
+        caller: Caller,
+        program: ContainerProgram,
+        image: ImageFinding | None,
+    ) -> bool:
+        """Return whether a container is accepted only because of `force`."""
+        return submission.force and _blocked(self._judged_in_container(view, submission, caller, program, image))
+
+    def _verdict(self, submission: Submission, judged: Sequence[_Judged], forced_by: str) -> tuple[str, ...]:
+        """Return a note for each finding. Raises Refused if no device can run the job, unless it is forced."""
+        from corral.core.preflight.rules import blocking
+
+        if _blocked(judged) and not submission.force:
             sentences = _sentences([_Judged(one.place, one.nodes, blocking(one.findings)) for one in judged])
             raise Refused(
-                f"preflight: {'; '.join(sentences)}. `corral check` shows more; --force submits it anyway",
+                f"preflight: {'; '.join(sentences)}. `corral check` shows more; {forced_by}",
                 field="command",
             )
-        return (*notes, *(f"preflight: {sentence}" for sentence in _sentences(judged)))
+        return tuple(f"preflight: {sentence}" for sentence in _sentences(judged))
 
     def overrides(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> bool:
         """Return whether the submission is accepted only because of `force`."""
+        if (contained := _contained(submission, files)) is not None:
+            return self.container_overrides(view, submission, caller, *contained)
         if not submission.force or not _finds_files_on_its_node(submission):
             return False
         if lacks_what_starts(submission, files):
             return True
         if not submission.request.devices:
             return False
-        from corral.core.preflight.rules import blocking
+        return _blocked(self._judged(view, submission, caller, files))
 
-        judged = self._judged(view, submission, caller, files)
-        return bool(judged) and all(blocking(one.findings) for one in judged)
+    def _judged_in_container(
+        self,
+        view: View,
+        submission: Submission,
+        caller: Caller,
+        program: ContainerProgram,
+        image: ImageFinding | None,
+    ) -> list[_Judged]:
+        """Return the findings for each kind of device; [] if the command crashes its reader, and without GPUs."""
+        if not submission.request.devices:
+            return []
+        from corral.core.preflight.detect import detection_in_container
+
+        facts = None if image is None else image.facts
+        detection = guarded(
+            f"the command {program.command[:1]!r:.60} of a container",
+            lambda: detection_in_container(program, facts, submission.request.min_cuda),
+        )
+        if isinstance(detection, Unread):
+            return []
+        return [
+            _Judged(place, nodes, self._found(submission, detection, place))
+            for place, nodes in self._places_of(view, submission, caller).items()
+        ]
 
     def _judged(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> list[_Judged]:
         """Return the findings for each kind of device that the job may get, with the files of the nodes that have it.
@@ -175,6 +245,27 @@ def _place(node: Node, device: Device, request: Request) -> "Place":
 def _finds_files_on_its_node(submission: Submission) -> bool:
     """Return whether its files are there already: those of a container are in its image, and an upload comes later."""
     return submission.kind is JobKind.RUN and submission.container is None and submission.upload is None
+
+
+def _contained(submission: Submission, files: FileFindings) -> tuple[ContainerProgram, ImageFinding | None] | None:
+    """Return the program of a job's container with what is known of its image; None for a job without a container."""
+    container = submission.container
+    if submission.kind is not JobKind.RUN or container is None or container.image is None:
+        return None
+    return ContainerProgram(container.image, submission.command, env=submission.env), files.image
+
+
+def _is_unknown(submission: Submission, image: ImageFinding) -> bool:
+    """Return whether nobody says what the image of a job with GPUs needs."""
+    request = submission.request
+    return bool(request.devices) and image.facts is None and request.min_cuda is None
+
+
+def _blocked(judged: Sequence[_Judged]) -> bool:
+    """Return whether no kind of device can run the job. An unknown one could."""
+    from corral.core.preflight.rules import blocking
+
+    return bool(judged) and all(blocking(one.findings) for one in judged)
 
 
 def _sentences(judged: Sequence[_Judged]) -> list[str]:

@@ -34,6 +34,8 @@ JOBSETS = ResourceType("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 
 LOOK_S = 1.0
 TRY_AGAIN_S = 60.0
+IMAGE_S = 5.0
+"""A pod waits at most this long for what its image says it needs. Later it is admitted unchecked in that."""
 DELETING_S = 5.0
 """A round deletes pods for at most this long. The remaining pods wait while the API server is slow, so that changes are
 still read.
@@ -71,6 +73,8 @@ class Binder:
         self._job_of: dict[PodRef, str] = {}
         self._pods_of: dict[str, tuple[PodRef, ...]] = {}
         self._refusals: dict[PodRef, str] = {}
+        self._reading: dict[PodRef, float] = {}
+        """Pods whose images are being read, and when they are admitted all the same."""
         self._unwanted: dict[PodRef, None] = {}
         """Pods that are still to be deleted."""
         self._news: queue.SimpleQueue[Change[PodOfOthers] | str | None] = queue.SimpleQueue()
@@ -117,6 +121,9 @@ class Binder:
                 self._guarded(partial(self._hear, one), "a change")
             if not serves:
                 continue
+            for ref in tuple(self._reading):
+                if (pod := self._found(ref)) is not None:
+                    self._guarded(partial(self._admit, [pod]), f"pod {ref}")
             self._delete_some()
             self._tell_some()
             since_retry_s += LOOK_S
@@ -183,6 +190,7 @@ class Binder:
         gang = self._gangs.drop(ref)
         self._notices.end(ref)
         self._refusals.pop(ref, None)
+        self._reading.pop(ref, None)
         if gang is not None:
             self._refuse(self._gangs.lacking(gang))
 
@@ -201,6 +209,8 @@ class Binder:
                 continue
             self._notices.begin(pod.ref)
             try:
+                if not self._image_known(pod):
+                    continue
                 members = self._whole(pod)
                 if members is not None:
                     refs = tuple(one.pod for one in members)
@@ -215,6 +225,17 @@ class Binder:
                 for ref in refs:
                     del self._job_of[ref]
                     self._refusals[ref] = str(error)
+
+    def _image_known(self, pod: PodOfOthers) -> bool:
+        """Return whether the pod can be checked; until IMAGE_S after it came its image may still be read."""
+        if pod.ask is None or pod.ask.program is None or not pod.ask.request.devices:
+            return True
+        now_s = time.monotonic()
+        until_s = self._reading.setdefault(pod.ref, now_s + IMAGE_S)
+        if self._jobs.image_known(pod.ask.program, self._user_of(pod.ask)) or now_s >= until_s:
+            del self._reading[pod.ref]
+            return True
+        return False
 
     def _whole(self, pod: PodOfOthers) -> tuple[PodAsk, ...] | None:
         """Return all pods of the gang of this pod, or None while some are missing. Raises Refused."""
@@ -256,7 +277,7 @@ class Binder:
 
     def _submit(self, members: Sequence[PodAsk]) -> "Future[str]":
         refs = tuple(one.pod for one in members)
-        return self._jobs.submit(submission_of(members), refs, self._user_of(members[0]))
+        return self._jobs.submit(submission_of(members), refs, self._user_of(members[0]), members[0].program)
 
     def _user_of(self, ask: PodAsk) -> str:
         return user_of(ask, self._users)

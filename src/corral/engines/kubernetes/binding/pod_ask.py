@@ -6,9 +6,12 @@ from math import nan
 from typing import Any
 
 from corral.core.model.errors import Refused
+from corral.core.model.jobs.container import MAX_IMAGE_LENGTH
 from corral.core.model.jobs.job import Request
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.placing.placement_rules import IdleFirst
+from corral.core.model.version import Version, version_of
+from corral.core.ports.images import ContainerProgram
 from corral.engines.kubernetes.binding.volumes import claims_of
 from corral.engines.kubernetes.cluster.amounts import Amounts, requests_of
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources, gpus_of
@@ -25,6 +28,7 @@ MIB = 1 << 20
 MOST_WORDS = 20
 MOST_WORD_LENGTH = 200
 MOST_DIGITS = 18
+MOST_ARGUMENTS, MOST_VARIABLES, MOST_VALUE = 1000, 1000, 16 * 1024
 
 QUEUE, PRIORITY, PROJECT = "corral.dev/queue", "corral.dev/priority", "corral.dev/project"
 NAME = "corral.dev/name"
@@ -34,6 +38,8 @@ IDLE_FIRST = "corral.dev/idle-first"
 "30,50,whole-nodes-last".
 """
 WHOLE_NODES_LAST = "whole-nodes-last"
+MIN_CUDA, FORCE = "corral.dev/min-cuda", "corral.dev/force"
+"""The least CUDA version of the driver, as "12.4"; "true" has a pod wait although preflight says that it cannot run."""
 GANG, GANG_SIZE = "corral.dev/gang", "corral.dev/gang-size"
 QUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue")
 """Labels of other schedulers by which a pod names its queue."""
@@ -73,6 +79,8 @@ class PodAsk:
         account: its service account.
         owner: the object that made it, as "Job/train", or "".
         request: of one member.
+        program: of its first container with GPUs, else of its first.
+        force: let it wait although preflight says that it cannot run.
         name: of its job, within its namespace; None is the pod's.
         share: the part of a GPU that one of its containers asks for; None if none does.
         command: of its first container, or its image.
@@ -93,6 +101,8 @@ class PodAsk:
     gang: PodGang | None = None
     name: str | None = None
     share: ContainerShare | None = None
+    program: ContainerProgram | None = None
+    force: bool = False
 
 
 def is_gated(item: Json) -> bool:
@@ -128,6 +138,8 @@ def read_ask(item: Json, names: PodShares = OWN_NAMES) -> PodAsk:
         gang=_gang(namespace, noted, marked),
         name=noted.get(NAME) or None,
         share=share,
+        program=_program(spec),
+        force=noted.get(FORCE) == "true",
     )
 
 
@@ -159,6 +171,7 @@ def _request(
         cpu_milli=amounts.cpu_milli,
         host_memory_mib=-(-amounts.memory_bytes // MIB),
         disk_mib=-(-amounts.ephemeral_storage_bytes // MIB),
+        min_cuda=_version(noted, MIN_CUDA),
         rules=replace(placement_rules(spec, marked, namespace), idle_first=_idle_first(noted.get(IDLE_FIRST))),
     )
     return request if share is None else share.request(replace(request, vendor=vendor_name_of(share)))
@@ -198,6 +211,34 @@ def _command(spec: Json) -> tuple[str, ...]:
     words = [*_words(first.get("command")), *_words(first.get("args"))] or [str(first.get("image") or "pod")]
     printable = ("".join(c if c.isprintable() else " " for c in word[:MOST_WORD_LENGTH]) for word in words[:MOST_WORDS])
     return tuple(word or " " for word in printable)
+
+
+def _program(spec: Json) -> ContainerProgram | None:
+    containers = sequence(spec.get("containers"))
+    first: Json = next(filter(_takes_gpus, containers), next(iter(containers), {}))
+    image = first.get("image")
+    if not isinstance(image, str) or not image or len(image) > MAX_IMAGE_LENGTH:
+        return None
+    env = {
+        str(one["name"]): str(one.get("value") or "")[:MOST_VALUE]
+        for one in sequence(first.get("env"))[:MOST_VARIABLES]
+        if "name" in one and "valueFrom" not in one
+    }
+    command, args = (tuple(_words(first.get(part))[:MOST_ARGUMENTS]) for part in ("command", "args"))
+    return ContainerProgram(image, command, args, env, forced_by=f'the annotation {FORCE}: "true" has it wait anyway')
+
+
+def _takes_gpus(container: Json) -> bool:
+    limits = mapping(mapping(container.get("resources")).get("limits"))
+    return any(resource in limits for resource in gpu_resources())
+
+
+def _version(noted: Mapping[str, str], name: str) -> Version | None:
+    written = noted.get(name)
+    version = None if written is None else version_of(written)
+    if written is not None and version is None:
+        raise Refused(f"{name}: {written!r:.40} is not a version; write one such as 12.4", field=name)
+    return version
 
 
 def _words(written: object) -> list[str]:

@@ -26,6 +26,7 @@ def submission_of(members: Sequence[PodAsk]) -> Submission:
         project=first.project or "default",
         time_limit_s=max(limits) if len(limits) == len(members) else None,
         retries=0,
+        force=first.force,
     )
 
 

@@ -13,7 +13,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.jobs.submission import Submission
 from corral.core.ports.pod_jobs import PodJobs
-from corral.engines.kubernetes.binding.pod_ask import read_ask
+from corral.engines.kubernetes.binding.pod_ask import PodAsk, read_ask
 from corral.engines.kubernetes.binding.pod_binding import PodBinding
 from corral.engines.kubernetes.binding.pod_submission import Users, submission_of, user_of
 from corral.engines.kubernetes.binding.pods_of_others import read
@@ -73,8 +73,8 @@ class PlacedPods:
 
     def spec(self, item: Mapping[str, Any]) -> tuple[PodRef, JobSpec]:
         """Return what the job of a Pod object would be. Raises Refused and Forbidden, if it could be none."""
-        pod, submission, user = self._read(item)
-        return pod, self._attended().spec(submission, user)
+        ask, submission, user = self._read(item)
+        return ask.pod, self._attended().spec(submission, user, ask.program)
 
     def occupant(self, uid: str) -> Occupant | None:
         """Return the pod on a node with this UID; None if there is none."""
@@ -101,7 +101,7 @@ class PlacedPods:
                 raise Conflict(f"pod {pod} is being bound to {begun.node}")
             return begun
         item = self._present(pod)
-        _, submission, user = self._read(item)
+        ask, submission, user = self._read(item)
         submission = replace(submission, request=replace(submission.request, node=node))
         self._binding.runtime.announced.announce(read(item, self._names))
         begun = Binding(pod, node, "")
@@ -110,7 +110,7 @@ class PlacedPods:
                 raise Conflict(f"pod {pod} is being bound by another call")
             self._begun[pod] = begun
         try:
-            begun.job_id = self._attended().submit(submission, (pod,), user).result()
+            begun.job_id = self._attended().submit(submission, (pod,), user, ask.program).result()
         except BaseException:
             self._forget(begun)
             raise
@@ -134,7 +134,7 @@ class PlacedPods:
         assert self._jobs is not None, "the engine is told of the jobs before the server answers"
         return self._jobs
 
-    def _read(self, item: Mapping[str, Any]) -> tuple[PodRef, Submission, str]:
+    def _read(self, item: Mapping[str, Any]) -> tuple[PodAsk, Submission, str]:
         ask = guarded("a pod that kube-scheduler places", lambda: _refusal_or(item, self._names))
         if isinstance(ask, Unread):
             raise Refused(f"what the pod asks for {ask}")
@@ -142,7 +142,7 @@ class PlacedPods:
             raise ask
         # kube-scheduler places one pod at a time, so no pod waits here for the others of its gang.
         ask = replace(ask, gang=None)
-        return ask.pod, submission_of((ask,)), user_of(ask, self._users)
+        return ask, submission_of((ask,)), user_of(ask, self._users)
 
     def _present(self, pod: PodRef) -> Mapping[str, Any]:
         """Return the Pod object. Raises NotFound or Conflict for a pod that cannot be bound any more."""

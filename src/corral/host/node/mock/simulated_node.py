@@ -12,6 +12,7 @@ from corral.core.model.jobs.input import TerminalSize
 from corral.core.model.jobs.notification import Notification
 from corral.core.model.runs.launch import Launch, LaunchPhase
 from corral.core.ports.host import Credentials, FileQuery
+from corral.core.ports.images import ImageFacts
 from corral.core.ports.node import (
     DeviceTest,
     DeviceTestReport,
@@ -158,6 +159,9 @@ class SimulatedHost(_Part):
         found |= {query: FileFacts(start=FOUND) for query in queries if query.start is not None}
         return tuple(FileFinding(query, to_plain(facts)) for query, facts in found.items())
 
+    def image(self, name: str) -> ImageFacts | None:
+        return self._node.images.get(name)
+
     def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
         return ()
 
@@ -195,6 +199,7 @@ class SimulatedNode(CarriedAgent):
         commands: commands inside launches, by their ids.
         processes: the process table, as far as it is used.
         fenced: the devices that processes of no launch are kept to, by pid.
+        images: the images of containers that it has, by name.
         samples: the samples of devices, by UUID, that are read before a start.
         parts: the objects that answer calls, by the names of the parts of an agent.
     """
@@ -215,6 +220,7 @@ class SimulatedNode(CarriedAgent):
         self.processes: dict[int, ProcessFound] = {}
         self.fenced: dict[int, tuple[str, ...]] = {}
         self.samples: dict[str, DeviceSample] = {}
+        self.images: dict[str, ImageFacts] = {}
         self.clock = clock
         self._answer_within_s = answer_within_s
         self._answers = threading.Event()

@@ -92,6 +92,14 @@ class Daemon:
         with _told():
             return str(dict(self._api.inspect_image(image).get("Config") or {}).get("WorkingDir") or "/")
 
+    def config_of(self, image: str) -> dict[str, Any] | None:
+        """Return the configuration of an image, which whoever built it wrote; None if it is not on this host."""
+        with _told():
+            try:
+                return dict(self._api.inspect_image(image).get("Config") or {})
+            except NotFound:
+                return None
+
     def running(self, tag: str) -> list[str]:
         """Return the names of the running containers of the server with this tag."""
         from corral.host.runtimes.docker.container_request import SERVER
