@@ -14,7 +14,7 @@ from corral.engines.kubernetes.binding.pods_of_others import SCHEDULER
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import MissingRight, NoSuchObject
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources, gpus_of
-from corral.engines.kubernetes.cluster.node_facts import read_node
+from corral.engines.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.engines.kubernetes.cluster.resource import (
     CONFIG_MAPS,
@@ -38,6 +38,8 @@ from corral.engines.kubernetes.cluster.rights import (
 from corral.engines.kubernetes.inventory.cluster_gpus import ClusterGpus, NodeGpus, list_gpus
 from corral.engines.kubernetes.inventory.pods_elsewhere import PodElsewhere, other_scheduler, warning_of
 from corral.engines.kubernetes.inventory.readings.cluster_readings import EXPORTERS_ALONE, ReadingSources
+from corral.engines.kubernetes.shares.served_shares import contested, served_shares
+from corral.engines.kubernetes.shares.share_layers import layer_of_resource
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
 
 SEEING_GPUS = "to know GPUs"
@@ -120,7 +122,14 @@ def examine(
     examined = Examined(cluster, gpus, () if gpus is None else gpus.nodes(), here)
     checks: dict[str, Check] = {"namespace": _namespace, "rights": _rights}
     if gpus is not None:
-        checks |= {"nodes": _nodes, "slices": _slices, "taints": _taints, "readings": _readings, "pods": _pods}
+        checks |= {
+            "nodes": _nodes,
+            "slices": _slices,
+            "shares": _shares,
+            "taints": _taints,
+            "readings": _readings,
+            "pods": _pods,
+        }
         checks |= {"schedulers": _schedulers}
     checks |= {"binding": _binding, "queued": _queued}
     for about, check in {**checks, **more}.items():
@@ -159,7 +168,7 @@ def _with_namespace(right: ServerRight, cluster: Cluster) -> str:
 
 def _nodes(examined: Examined) -> CheckResult:
     nodes = examined.nodes
-    if not nodes:
+    if not nodes and not any(map(served_shares, _facts(examined))):
         gpu, vendor = next(iter(gpu_resources().items()))
         advice = f"install {vendor.kubernetes.plugin}; see: kubectl describe nodes | grep {gpu}"
         return CheckResult("nodes", FAILURE, f"no node offers {' or '.join(gpu_resources())}", advice)
@@ -176,16 +185,42 @@ def _nodes(examined: Examined) -> CheckResult:
 def _slices(examined: Examined) -> CheckResult:
     """Check whether nodes offer slices or other parts of GPUs, which the planner ignores."""
     whole, domains = gpu_resources(), tuple(vendor.kubernetes.domain for vendor in gpu_resources().values())
+    known = {*whole, *layer_of_resource()}
     of_kind: dict[str, list[str]] = {}
-    for node in map(read_node, examined.cluster.list(NODES)):
+    for node in _facts(examined):
         for resource, count in node.allocatable.others.items():
-            if count and resource not in whole and resource.startswith(domains):
+            if count and resource not in known and resource.startswith(domains):
                 of_kind.setdefault(resource, []).append(node.name)
     if not of_kind:
         return CheckResult("slices", OK, f"all devices are offered as {' or '.join(whole)}")
     found = "; ".join(f"{resource} of {_some(nodes)}" for resource, nodes in sorted(of_kind.items()))
     advice = f"Corral gives out {' or '.join(whole)} alone, which slices are with the strategy single"
     return CheckResult("slices", WARNING, f"no job or pod of Corral's gets {found}", advice)
+
+
+def _shares(examined: Examined) -> CheckResult:
+    """Check which nodes give parts of GPUs, and whether plugins fight over some."""
+    facts = _facts(examined)
+    fought = {one.name: names for one in facts if (names := contested(one))}
+    if fought:
+        node = min(fought)
+        return CheckResult(
+            "shares",
+            WARNING,
+            f"node {node} offers the same GPUs by {' and '.join(fought[node])}, so it gives no parts of GPUs"
+            + (f", as {count_of(len(fought) - 1, 'other node')}" if len(fought) > 1 else ""),
+            "leave one of the two plugins on the node: they do not know of each other and can give a GPU away twice",
+        )
+    by_layer: dict[str, list[str]] = {}
+    for one in facts:
+        if (served := served_shares(one)) is not None:
+            by_layer.setdefault(served.layer.name, []).append(one.name)
+    found = "; ".join(f"{layer} on {_some(sorted(nodes))}" for layer, nodes in sorted(by_layer.items()))
+    return CheckResult("shares", OK, f"parts of GPUs are given by {found}" if found else "no node gives parts of GPUs")
+
+
+def _facts(examined: Examined) -> list[NodeFacts]:
+    return [read_node(item) for item in examined.cluster.list(NODES)]
 
 
 def _taints(examined: Examined) -> CheckResult:

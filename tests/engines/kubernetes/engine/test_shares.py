@@ -2,13 +2,12 @@
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from corral.engines.kubernetes.cluster.client import Cluster
-from corral.engines.kubernetes.cluster.resource import NODES, PODS
+from corral.engines.kubernetes.cluster.client import Cluster, Selection
+from corral.engines.kubernetes.cluster.resource import NAMESPACES, NODES, PODS
 from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.engine.binding_server import Server
 from tests.engines.kubernetes.nodes import make_node
@@ -24,27 +23,39 @@ def give(cluster: Cluster, name: str, amounts: dict[str, str], notes: dict[str, 
         cluster.patch(NODES, name, {"metadata": {"annotations": notes}})
 
 
-@pytest.fixture
-def server(tmp_path: Path, control_plane: ControlPlane, cluster: Cluster, namespace: str) -> Iterator[Server]:
-    name = f"s{uuid.uuid4().hex[:6]}"
-    give(cluster, f"{name}-m", {CORE: "100", MEMORY: "320"})
-    give(cluster, f"{name}-h", {GPU: "10"}, {"hami.io/node-nvidia-register": REGISTERED})
-    kubeconfig = control_plane.kubeconfig(tmp_path / "kubeconfig", namespace=namespace)
-    running = Server(tmp_path / "home", kubeconfig, cluster, namespace, f"{name}-m")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, control_plane: ControlPlane) -> Iterator[Server]:
+    """A server for all tests of this file, each of which has nodes of its own."""
+    tmp_path, name = tmp_path_factory.mktemp("shares"), f"s{uuid.uuid4().hex[:6]}"
+    cluster = control_plane.connect(tmp_path)
+    cluster.create(NAMESPACES, {"metadata": {"name": name}})
+    of_manager = {CORE: "100", MEMORY: "320"}
+    for end in ("halves", "odd", "own"):
+        give(cluster, f"{name}-{end}", of_manager)
+    give(cluster, f"{name}-registered", {GPU: "10"}, {"hami.io/node-nvidia-register": REGISTERED})
+    give(cluster, f"{name}-both", {**of_manager, GPU: "1"})
+    kubeconfig = control_plane.kubeconfig(tmp_path / "kubeconfig", namespace=name)
+    running = Server(tmp_path / "home", kubeconfig, cluster, name, f"{name}-halves")
     try:
-        assert "ready" in running.corral("up", "--detach") or running.log()
+        said = " ".join(running.corral("up", "--detach").split())
+        assert f"node {name}-both offers the same GPUs by {CORE} and {GPU}" in said
         yield running
     finally:
         running.corral("down")
-        for node in (f"{name}-m", f"{name}-h"):
-            cluster.delete(NODES, node)
+        for node in cluster.list(NODES):
+            if node["metadata"]["name"].startswith(name):
+                cluster.delete(NODES, node["metadata"]["name"])
+        cluster.close()
 
 
-def ask(server: Server, name: str, limits: dict[str, str], node: str | None = None, **more: Any) -> None:
+def node_of(server: Server, end: str) -> str:
+    return f"{server.namespace}-{end}"
+
+
+def ask(server: Server, name: str, limits: dict[str, str], node: str, **more: Any) -> None:
     container = {"name": "main", "image": "busybox", "resources": {"limits": limits}}
-    if node is not None:
-        more["nodeSelector"] = {"kubernetes.io/hostname": node}
-    server.make(name, containers=[container], **more)
+    where = {"kubernetes.io/hostname": node_of(server, node)}
+    server.make(name, containers=[container], nodeSelector=where, **more)
 
 
 def found(server: Server, name: str) -> dict[str, Any]:
@@ -64,13 +75,13 @@ def told(server: Server, name: str) -> str:
 
 def test_two_halves_share_a_device_and_a_third_waits_and_is_told_by_how_much(server: Server) -> None:
     half = {CORE: "50", MEMORY: "160"}
-    ask(server, "one", half)
+    ask(server, "one", half, "halves")
     assert bound(server, "one")["tencent.com/predicate-gpu-idx-0"] == "0"
-    ask(server, "two", half)
+    ask(server, "two", half, "halves")
     notes = bound(server, "two")
     assert notes["tencent.com/predicate-node"] == server.node
     assert notes["tencent.com/gpu-assigned"] == "false"
-    ask(server, "three", half)
+    ask(server, "three", half, "halves")
     server.eventually(lambda: "it needs" in told(server, "three"), "the third is told why it waits")
     assert f"by {CORE}" in told(server, "three"), told(server, "three")
     assert "1 allocated to jobs" in told(server, "three")
@@ -82,10 +93,10 @@ def test_two_halves_share_a_device_and_a_third_waits_and_is_told_by_how_much(ser
 
 
 def test_a_pod_that_asks_for_what_cannot_be_is_refused_alone(server: Server) -> None:
-    ask(server, "odd", {CORE: "150", MEMORY: "1"})
-    ask(server, "halved", {CORE: "50"})
-    ask(server, "fraction", {}, annotations={"gpu-fraction": "0.5"})
-    ask(server, "fine", {CORE: "20", MEMORY: "10"})
+    ask(server, "odd", {CORE: "150", MEMORY: "1"}, "odd")
+    ask(server, "halved", {CORE: "50"}, "odd")
+    ask(server, "fraction", {}, "odd", annotations={"gpu-fraction": "0.5"})
+    ask(server, "fine", {CORE: "20", MEMORY: "10"}, "odd")
     bound(server, "fine")
     server.eventually(
         lambda: "neither below 100 nor a multiple of it; ask for 100 or 200" in told(server, "odd"), "odd"
@@ -95,30 +106,47 @@ def test_a_pod_that_asks_for_what_cannot_be_is_refused_alone(server: Server) -> 
 
 
 def test_a_job_of_corrals_own_gets_half_a_gpu_by_the_names_of_its_node(server: Server) -> None:
-    said = server.corral("submit", "--gpus", "0.5", "--image", "busybox", "--node", server.node, "--", "true")
-    assert "1" in said
-    server.eventually(lambda: own_pods(server), "its pod is made")
-    (pod,) = own_pods(server)
+    node = node_of(server, "own")
+    server.corral("submit", "--gpus", "0.5", "--image", "busybox", "--node", node, "--", "true")
+    server.eventually(lambda: pods_on(server, node), "its pod is made")
+    (pod,) = pods_on(server, node)
     limits = pod["spec"]["containers"][0]["resources"]["limits"]
     assert (limits[CORE], limits[MEMORY]) == ("50", "160")
     assert pod["metadata"]["annotations"]["tencent.com/predicate-gpu-idx-0"] == "0"
 
 
-def own_pods(server: Server) -> list[dict[str, Any]]:
-    pods = server.cluster.list(PODS)
-    return [one for one in pods if one["metadata"]["namespace"] == server.namespace and one["spec"].get("nodeName")]
+def pods_on(server: Server, node: str) -> list[dict[str, Any]]:
+    return list(server.cluster.list(PODS, Selection(fields=f"spec.nodeName={node}")))
 
 
 def test_the_plugin_of_registered_devices_serves_one_pod_after_the_other(server: Server) -> None:
-    node = server.node.replace("-m", "-h")
     part = {GPU: "1", "nvidia.com/gpumem": "8000", "nvidia.com/gpucores": "20"}
-    ask(server, "first", part, node)
+    ask(server, "first", part, "registered")
     notes = bound(server, "first")
     assert notes["hami.io/vgpu-devices-to-allocate"] == "GPU-a,NVIDIA,8000,20:;"
     assert notes["corral.dev/devices"] == "GPU-a:200:8000:hook"
-    ask(server, "second", part, node)
+    ask(server, "second", part, "registered")
     second = f"{server.namespace}/second"
-    server.eventually(lambda: "has given pod" in server.corral("why", second), "the second waits for the first")
+    server.eventually(lambda: "starting" in server.corral("why", second).lower(), "the second has its place")
+    assert "nodeName" not in found(server, "second")["spec"]
     done = {"metadata": {"annotations": {"hami.io/bind-phase": "success"}}}
     server.cluster.patch(PODS, "first", done, server.namespace)
     bound(server, "second")
+
+
+def test_a_node_that_offers_its_gpus_in_two_ways_gives_no_parts(server: Server) -> None:
+    ask(server, "beside", {CORE: "50", MEMORY: "160"}, "both")
+    server.eventually(lambda: "it needs" in told(server, "beside"), "it is told why it waits")
+    ask(server, "whole", {GPU: "1"}, "both")
+    bound(server, "whole")
+    assert "nodeName" not in found(server, "beside")["spec"]
+
+
+def test_the_doctor_names_nodes_with_two_plugins_and_takes_no_parts_for_unknown_slices(server: Server) -> None:
+    said = " ".join(
+        server.corral(
+            "doctor", "--engine", "kubernetes", "--kubeconfig", str(server.home.parent / "kubeconfig")
+        ).split()
+    )
+    assert f"{node_of(server, 'both')} offers the same GPUs by {CORE} and {GPU}" in said
+    assert f"gets {CORE}" not in said

@@ -6,7 +6,7 @@ A binding cannot be undone. A pod that must not run is deleted instead; its crea
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 from corral.core.model.errors import BackendFailed, NodeLacks, NodeUnreachable, Refused
@@ -23,7 +23,8 @@ from corral.engines.kubernetes.binding.logs_of_others import LogsOfOthers
 from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers, read
 from corral.engines.kubernetes.binding.removing import remove_unless_taken
 from corral.engines.kubernetes.binding.serving_lease import ServingLease
-from corral.engines.kubernetes.binding.share_notes import Placed, as_counted, refuse_beside, share_notes
+from corral.engines.kubernetes.binding.share_notes import Placed, as_counted, share_notes
+from corral.engines.kubernetes.binding.share_turns import ShareTurns
 from corral.engines.kubernetes.cluster.cache import Cache
 from corral.engines.kubernetes.cluster.client import TIMEOUT_S, Cluster
 from corral.engines.kubernetes.cluster.errors import (
@@ -83,6 +84,7 @@ class BindingRuntime:
         self._on_deletion = on_deletion
         self._cluster = cluster
         self._pods = pods
+        self._turns = ShareTurns(pods)
         self._pod_of = pod_of
         self._marks = marks
         self._lease = lease
@@ -105,10 +107,11 @@ class BindingRuntime:
         for ref in launch.job.spec.pods:
             self._refuse_unbindable(ref)
         ref = launch.job.spec.pods[launch.rank]
-        mark = {**self._share_notes(launch, ref), **self._marks.of(launch.id)}
-        with self._lease.acting() as left_s, asked_again(), self._naming(launch, ref):
-            timeout_s = min(TIMEOUT_S, left_s)
-            self._cluster.bind(ref.name, ref.namespace, ref.uid, launch.node, annotations=mark, timeout_s=timeout_s)
+        with self._given_by_plugin(launch, ref) as notes:
+            mark = {**notes, **self._marks.of(launch.id)}
+            with self._lease.acting() as left_s, asked_again(), self._naming(launch, ref):
+                timeout_s = min(TIMEOUT_S, left_s)
+                self._cluster.bind(ref.name, ref.namespace, ref.uid, launch.node, annotations=mark, timeout_s=timeout_s)
         with self._lock:
             self._asked.add(launch.id)
         self.on_bound(ref)
@@ -265,13 +268,17 @@ class BindingRuntime:
         if pod.facts.node is not None and self._marks.launch_of(pod) is None:
             raise BackendFailed(f"its pod {ref}: {_taken(pod.facts.node)}")
 
-    def _share_notes(self, launch: Launch, ref: PodRef) -> Mapping[str, str]:
+    @contextmanager
+    def _given_by_plugin(self, launch: Launch, ref: PodRef) -> Iterator[Mapping[str, str]]:
+        """Yield the annotations by which the plugin on the node learns of the devices, once it can serve the pod."""
         pod = self._found(ref)
         if pod is None or not launch.uses:
-            return {}
+            yield {}
+            return
         placed = self._placed(launch)
-        refuse_beside(self._pods.values(), pod, launch.node, placed)
-        return share_notes(launch, pod, placed, time.time())
+        turn = nullcontext() if placed.awaits is None else self._turns.turn(launch.node, ref, placed.awaits)
+        with turn:
+            yield share_notes(launch, pod, placed, time.time())
 
     def _remove_if_bound_late(self, launch: Launch, ref: PodRef) -> None:
         """Delete the pod, which is on another node, if the binding of an earlier launch put it there."""

@@ -1,8 +1,7 @@
 """The annotations that a Binding writes for the plugin that gives a pod its devices. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
-from corral.core.model.errors import NodeLacks
 from corral.core.model.runs.launch import Launch
 from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers
 from corral.engines.kubernetes.inventory.planned_devices import DEVICES, PlannedDevice, written
@@ -30,14 +29,3 @@ def share_notes(launch: Launch, pod: PodOfOthers, placed: PlacedShare, now_s: fl
         ]
         notes = {**notes, DEVICES: written(planned)}
     return notes
-
-
-def refuse_beside(pods: Iterable[PodOfOthers], pod: PodOfOthers, node: str, placed: PlacedShare) -> None:
-    """Raise NodeLacks while the plugin of the node has another pod to serve, with which it could mistake this one."""
-    if placed.awaits is None or not placed.parts:
-        return
-    key, value = placed.awaits
-    for one in pods:
-        waiting = one.facts.node == node and one.facts.phase == "Pending" and not one.gone
-        if waiting and one.ref != pod.ref and one.facts.annotations.get(key) == value:
-            raise NodeLacks(f"its pod {pod.ref} is bound once node {node} has given pod {one.ref} its GPUs")
