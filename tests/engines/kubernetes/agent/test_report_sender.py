@@ -1,5 +1,6 @@
 """Reports go to a server that is trusted, over one connection, with the token as it is now."""
 
+import gzip
 import json
 import ssl
 import threading
@@ -43,7 +44,7 @@ class _Taking(BaseHTTPRequestHandler):
     server: Taker
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
+        body = gzip.decompress(self.rfile.read(int(self.headers["content-length"])))
         self.server.taken.append((self.client_address[1], self.headers["authorization"], body))
         status, said = self.server.answer
         self.send_response(status)

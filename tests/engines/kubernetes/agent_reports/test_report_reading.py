@@ -29,8 +29,19 @@ def test_a_report_is_read_as_it_was_sent_packed_or_not() -> None:
         shares=(GivenShare("team", "half-0", None, "GPU-2", 500, 4096),),
         served=(ServedResource("nvidia.com/gpu", None),),
     )
-    assert read_report(body_of(whole), packed=False) == whole
-    assert read_report(gzip.compress(body_of(whole)), packed=True) == whole
+    assert read_report(body_of(whole), packed=False)[0] == whole
+    assert read_report(gzip.compress(body_of(whole)), packed=True)[0] == whole
+
+
+def test_an_inventory_that_did_not_change_is_the_same_and_one_that_did_is_read() -> None:
+    first, known = read_report(body_of(ONE), packed=False)
+    again, still = read_report(body_of(replace(ONE, sent_at=1005.0)), known, packed=False)
+    assert again.node is first.node
+    assert still is known
+    changed = report("gpu-01", "GPU-1")
+    assert read_report(body_of(changed), known, packed=False)[0] == changed
+    with pytest.raises(Refused, match="node"):
+        read_report(body_of(ONE, node=None), known, packed=False)
 
 
 def test_another_protocol_is_refused_with_both_numbers() -> None:

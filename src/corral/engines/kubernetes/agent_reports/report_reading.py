@@ -3,10 +3,13 @@
 A report that no agent of Corral would send is Refused as a whole. Its text is made printable.
 """
 
+import json
 import zlib
 from dataclasses import replace
+from hashlib import sha256
+from typing import NamedTuple
 
-from corral.core.model.devices.device import SERVICE, DeviceSample
+from corral.core.model.devices.device import SERVICE, DeviceSample, Node
 from corral.core.model.devices.sample_moments import moved
 from corral.core.model.errors import Refused
 from corral.core.model.units import MILLI_PER_DEVICE, format_bytes
@@ -22,7 +25,7 @@ from corral.host.node.agent_answers import (
     read_answer,
 )
 from corral.host.node.protocol import BadFrame
-from corral.wire import from_plain
+from corral.wire import from_plain, to_plain
 
 MAX_BODY_BYTES = 2 * 1024 * 1024
 """The most bytes of a report as it is sent, packed or not. One of eight devices has some thousands."""
@@ -36,12 +39,24 @@ _MAX_IDS = 65_536
 _MAX_SERVED = 1000
 
 
+_NO_NODE = to_plain(Node("", (), 0, 0))
+
+
 class OtherProtocol(Refused):
     """The agent's reports have another form than this server reads."""
 
 
-def read_report(body: bytes, *, packed: bool) -> AgentReport:
-    """Return the report in a body, `packed` by gzip or not. Raises Refused, and OtherProtocol."""
+class KnownNode(NamedTuple):
+    """The inventory of a node as its last report had it, and the digest of its text: it seldom changes."""
+
+    digest: bytes
+    node: Node
+
+
+def read_report(body: bytes, known: KnownNode | None = None, *, packed: bool) -> tuple[AgentReport, KnownNode]:
+    """Return the report in a body, `packed` by gzip or not, and its inventory. An inventory that is `known` is not read
+    again. Raises Refused, and OtherProtocol.
+    """
     try:
         message = read_answer(_unpacked(body) if packed else body)
     except BadFrame as error:
@@ -52,9 +67,20 @@ def read_report(body: bytes, *, packed: bool) -> AgentReport:
             f"the agent, of version {message.get('version')!r:.40}, sends reports of form {protocol!r:.20}, and this "
             f"server reads form {PROTOCOL}; run the same version of Corral as server and as agents"
         )
-    report = from_plain(AgentReport, message)
+    node = _read_node(message.pop("node", None), known)
+    # A place is kept for the inventory, which was read.
+    report = replace(from_plain(AgentReport, {**message, "node": _NO_NODE}), node=node.node)
     _check(report)
-    return report
+    return report, node
+
+
+def _read_node(plain: object, known: KnownNode | None) -> KnownNode:
+    digest = sha256(json.dumps(plain).encode()).digest()
+    if known is not None and known.digest == digest:
+        return known
+    node = from_plain(Node, plain, field="node")
+    check_inventory(node)
+    return KnownNode(digest, node)
 
 
 def _unpacked(body: bytes) -> bytes:
@@ -74,7 +100,6 @@ def _unpacked(body: bytes) -> bytes:
 def _check(report: AgentReport) -> None:
     check_moments(report.sent_at)
     check_texts(report.version, MAX_NAME)
-    check_inventory(report.node)
     check_samples(report.samples)
     _check_whose(report)
     check_count(report.given or (), _MAX_GIVEN, "containers with devices")
@@ -109,7 +134,8 @@ def by_server_clock(report: AgentReport, node: str, *, heard_at: float, ahead_s:
     node's. No sample is newer than `heard_at`.
     """
     samples = tuple(_sample_moved(sample, ahead_s, heard_at) for sample in report.samples)
-    return replace(report, sent_at=heard_at, node=replace(report.node, name=node), samples=samples)
+    named = report.node if report.node.name == node else replace(report.node, name=node)
+    return replace(report, sent_at=heard_at, node=named, samples=samples)
 
 
 def _sample_moved(sample: DeviceSample, by_s: float, latest: float) -> DeviceSample:

@@ -11,7 +11,7 @@ from corral.core.model.printable import printable
 from corral.engines.kubernetes.agent_reports.agent_pods import AgentPod
 from corral.engines.kubernetes.agent_reports.process_pods import PodOf, name_pods
 from corral.engines.kubernetes.agent_reports.report_box import NodeReport, ReportBox
-from corral.engines.kubernetes.agent_reports.report_reading import by_server_clock, read_report
+from corral.engines.kubernetes.agent_reports.report_reading import KnownNode, by_server_clock, read_report
 from corral.engines.kubernetes.agent_reports.token_reviews import TokenRefused, TokenReviews
 from corral.engines.kubernetes.cluster.cache import Cache
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
@@ -48,6 +48,7 @@ class ReportTaker:
         self._lock = threading.Lock()
         self._ahead_s: dict[str, float] = {}
         self._refused: dict[str, str] = {}
+        self._nodes: dict[str, KnownNode] = {}
 
     def knows(self, token: str) -> bool:
         """Return whether `sender` answers without asking the API server."""
@@ -69,7 +70,7 @@ class ReportTaker:
         """Take the report of an agent's pod. Raises Refused, whose reason is then also told for the node."""
         heard_at = self._clock.now()
         try:
-            report = read_report(body, packed=packed)
+            report, self._nodes[pod.node] = read_report(body, self._nodes.get(pod.node), packed=packed)
             ahead_s = self._difference_s(pod.node, heard_at - report.sent_at)
             report = by_server_clock(report, pod.node, heard_at=heard_at, ahead_s=ahead_s)
             samples, pods = name_pods(report.samples, pod.node, self._pod_of)
@@ -95,6 +96,7 @@ class ReportTaker:
                 with self._lock:
                     self._ahead_s.pop(old.name, None)
                     self._refused.pop(old.name, None)
+                self._nodes.pop(old.name, None)
 
     def _note(self, pod: AgentPod, refused: CorralError) -> None:
         why = printable(str(refused))[:_LONGEST_WORDS]
