@@ -28,6 +28,7 @@ from bench.kubernetes_store import fill, node_name
 from bench.server import RunningServer
 from corral.clock import SystemClock
 from corral.core.model.devices.device import DeviceProcess, DeviceSample
+from corral.core.sharing.arrange import Arrangement
 from corral.engines.kubernetes.agent.agent_report import REPORT_EVERY_S, GivenDevices
 from corral.engines.kubernetes.agent.own_node import OwnNode
 from corral.engines.kubernetes.agent.report_sender import PATH
@@ -188,7 +189,7 @@ def _tell_all(server: RunningServer, port: int, certificate: Path, tokens: Seque
 
 def send_all(port: int, certificate: str, tokens: Sequence[str], taken: Any) -> None:
     """Send the reports of all agents in turn, each every few seconds, until this process is killed."""
-    node = OwnNode("bench", SystemClock(), mock=MOCK, kubelet_dir=Path("/nonexistent"))
+    node = OwnNode("bench", SystemClock(), mock=MOCK, kubelet_dir=Path("/nonexistent"), arrangement=Arrangement())
     node.start()
     plain = to_plain(node.report(), compact=True)
     node.close()

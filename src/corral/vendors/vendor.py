@@ -266,6 +266,31 @@ class ShareLayer:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryResource:
+    """The resource by which pods ask for memory of shared devices; `unit_mib` is what one of it is."""
+
+    name: str
+    unit_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBy:
+    """The resources of devices that are shared by one means: hundredths of a device, and its memory."""
+
+    cores: str
+    memory: MemoryResource
+
+
+@dataclass(frozen=True, slots=True)
+class PodShare:
+    """What a container of a pod gets for a part of a device: variables, and paths of the host under the same names."""
+
+    variables: Mapping[str, str]
+    paths: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class KubernetesNames:
     """The names of a vendor's devices in a cluster.
 
@@ -273,6 +298,11 @@ class KubernetesNames:
         gpu: the resource of whole GPUs, and the key of the taint by which clusters keep other pods off their nodes.
         domain: the beginning of the names of all its resources, for example "nvidia.com/".
         plugin: the software that makes a cluster offer the devices, for a person.
+        of_slice: returns the resource of slices with a profile.
+        shared: the resources of parts of devices, by means.
+        pod_share: returns what a container gets for a part of a device, by the means and its driver's variables.
+        variable: the variable by which a container runtime with the vendor's hook gives a container these devices, by
+            UUID; None if device files are enough.
         read_labels: returns a node's GPUs by its labels.
         model: returns the device model of a product in the labels.
         shares: the software that gives pods parts of its devices.
@@ -281,6 +311,10 @@ class KubernetesNames:
     gpu: str
     domain: str
     plugin: str
+    of_slice: Callable[[str], str]
+    shared: Mapping[Means, SharedBy]
+    pod_share: Callable[[Means, Mapping[str, str]], PodShare]
+    variable: str | None
     read_labels: Callable[[Mapping[str, str]], GpuLabels]
     model: Callable[[str], str]
     shares: tuple[ShareLayer, ...] = ()
@@ -376,12 +410,14 @@ class DeviceFiles:
     Attributes:
         numbers: the numbers that its GPUs may have, also those that Corral does not know or that appear later.
         number_of: the number of a device file by its name, for a file that does not exist yet; None if it shows none.
+        of_all: the files that every process opens to use a device, besides the device's own.
         kernel_drivers: the names of its kernel drivers, which also make DRM devices of its GPUs.
         in_container: the fields of Docker's HostConfig for these devices; it also gets the CDI names of the daemon.
     """
 
     numbers: Callable[[], Sequence[DeviceNumbers]]
     number_of: Callable[[str], DeviceNumbers | None]
+    of_all: tuple[str, ...]
     kernel_drivers: tuple[str, ...]
     in_container: Callable[[Sequence[Reached], Collection[str]], Json]
 

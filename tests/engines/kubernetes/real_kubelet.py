@@ -63,6 +63,7 @@ class RealKubelet:
     Attributes:
         name: of the node: an address of this host's loopback, for a kubelet tells the API server such a name as its
             address.
+        plugins, pod_resources: where device plugins meet it, and where it says what it gave.
     """
 
     def __init__(self, plane: ControlPlane, cluster: Cluster, directory: Path) -> None:
@@ -70,6 +71,8 @@ class RealKubelet:
         self._plane = plane
         self._cluster = cluster
         self._directory = directory
+        self.plugins = directory / "plugins"
+        self.pod_resources = directory / "pod-resources" / "kubelet.sock"
         self._cgroup = cgroup_name()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -95,6 +98,20 @@ class RealKubelet:
             amounts = {"capacity": {"nvidia.com/gpu": str(gpus)}, "allocatable": {"nvidia.com/gpu": str(gpus)}}
             self._cluster.patch(NODES, self.name, {"status": amounts}, subresource="status")
 
+    def restart(self) -> None:
+        """End the kubelet alone, as by a crash. It is started again, and the containers run on."""
+        assert self._process is not None
+        (self._directory / "restart").touch()
+        unshared = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
+        inside = Path(unshared).read_text().strip()
+        pid = (self._directory / "kubelet.pid").read_text().strip()
+        subprocess.run(["nsenter", "--target", inside, "--pid", "kill", "-KILL", pid], check=True)
+
+    def registrations(self, resource: str) -> int:
+        """How often a device plugin has registered for a resource."""
+        log = (self._directory / "kubelet.log").read_text(errors="replace")
+        return log.count(f'Got registration request from device plugin with resource name "{resource}"')
+
     def close(self) -> None:
         """End the node as a host does that loses its power."""
         if self._process is not None:
@@ -109,9 +126,9 @@ class RealKubelet:
         self._plane.kubeconfig(self._directory / "kubelet.kubeconfig")
         shutil.copy(Path(self._plane.directory) / "clients.crt", self._directory)
         (self._directory / "resolv.conf").write_text("nameserver 127.0.0.1\n")
-        (self._directory / "networks").mkdir()
+        for name in ("plugins", "pod-resources", "networks", "cni"):
+            (self._directory / name).mkdir()
         (self._directory / "networks" / "test.conflist").write_text(_NETWORK)
-        (self._directory / "cni").mkdir()
         for plugin in ("test", "loopback"):
             (self._directory / "cni" / plugin).symlink_to(_HOST / "cni.sh")
         write_image(self._directory / "image.tar")

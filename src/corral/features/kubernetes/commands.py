@@ -73,6 +73,9 @@ class NodeAgentCommand(
     It shows the token that the kubelet projects into its pod, of the audience corral and the service account that the
     server's setting kubernetes.agent_account names. Without the extra kubelet, or without the directory pod-resources
     of the kubelet, the server does not learn which pod has which device.
+
+    With --device-plugin it also offers the devices to the kubelet, and gives pods those that were planned for them. It
+    serves no resource that another device plugin serves on the node. How devices are shared is said by --config.
     """
 
     server: str | None = text("--server", metavar="URL", help="Where the server listens, as https://HOST:PORT.")
@@ -84,6 +87,11 @@ class NodeAgentCommand(
     kubelet_dir: Path | None = path("--kubelet-dir", metavar="DIR", help="Default: /var/lib/kubelet.")
     node_labels: bool = flag("--node-labels", help="Label the node with the versions for which programs may be built.")
     mock: Path | None = path("--mock", metavar="FILE", help="Use the mock devices in this file, not real ones.")
+    device_plugin: bool = flag("--device-plugin", help="Offer the devices to the kubelet; needs the extra kubelet.")
+    config: Path | None = path("--config", metavar="FILE", help="Settings, of which those on sharing devices count.")
+    home: Path | None = path(
+        "--home", metavar="DIR", help="Where it keeps what it gave, a path of the host. Default: /var/lib/corral."
+    )
 
 
 class KubernetesCommand(

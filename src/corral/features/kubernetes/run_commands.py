@@ -67,9 +67,12 @@ def agent(given: commands.NodeAgentCommand) -> None:
         "--node": given.node,
         "--kubelet-dir": given.kubelet_dir,
         "--mock": given.mock,
+        "--config": given.config,
+        "--home": given.home,
     }
     words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
     words += ["--node-labels"] if given.node_labels else []
+    words += ["--device-plugin"] if given.device_plugin else []
     os.execv(sys.executable, [*own_python(), "-m", AGENT, *words])
 
 

@@ -10,9 +10,8 @@ from corral.config import Settings
 from corral.config.settings import Numa
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.devices.means import HostMeans
-from corral.core.sharing.arrange import Arrangement
 from corral.host.node.power_limits import PowerLimits
-from corral.host.sharing.host_drivers import HostDrivers
+from corral.host.sharing.host_drivers import HostDrivers, arranged_by
 from corral.host.telemetry.host import numa_cpus
 
 log = logging.getLogger(__name__)
@@ -45,14 +44,7 @@ class Inventory:
         """Return the node with its name, the means of its devices, and their slices as devices. Refusals of means are
         logged.
         """
-        arrangement = Arrangement(
-            self.settings.sharing,
-            self.settings.vgpu,
-            one_user=self.drivers.one_user,
-            clients=self.drivers.client_limits,
-            unfit=self.drivers.unfit,
-            unhooked=self.drivers.unhooked,
-        )
+        arrangement = arranged_by(self.settings, self.drivers)
         for why in arrangement.refusals(found):
             log.warning("%s", why)
         arranged = arrangement.node(found)

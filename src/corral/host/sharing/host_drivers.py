@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from corral.config import Settings
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.devices.means import ClientLimits
+from corral.core.sharing.arrange import Arrangement
 from corral.vendors.registry import vendors
 from corral.vendors.sharing_driver import SharingDriver
 from corral.vendors.vendor import Clients, DaemonWatch, Host, HostSharing, Lost
@@ -52,6 +54,18 @@ class HostDrivers:
 
     def _sharing(self, device: Device) -> HostSharing:
         return self.by_vendor.get(device.vendor) or next(iter(self.by_vendor.values()))
+
+
+def arranged_by(settings: Settings, drivers: HostDrivers) -> Arrangement:
+    """Return the site's rules for sharing the devices of this host."""
+    return Arrangement(
+        settings.sharing,
+        settings.vgpu,
+        one_user=drivers.one_user,
+        clients=drivers.client_limits,
+        unfit=drivers.unfit,
+        unhooked=drivers.unhooked,
+    )
 
 
 def host_drivers(host: Host) -> HostDrivers:

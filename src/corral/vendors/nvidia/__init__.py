@@ -17,6 +17,7 @@ from corral.vendors.nvidia.device_files import FILES
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
 from corral.vendors.nvidia.image_names import IMAGE
 from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
+from corral.vendors.nvidia.shares_in_pods import SHARED, pod_share
 from corral.vendors.nvidia.visible_devices import visible
 from corral.vendors.nvidia.xid_errors import (
     CONTAINED,
@@ -121,6 +122,11 @@ NVIDIA = Vendor(
         gpu=GPU,
         domain="nvidia.com/",
         plugin="NVIDIA's device plugin or GPU operator",
+        # A name of Kubernetes has no "+", as in 1g.5gb+me.
+        of_slice=lambda profile: f"nvidia.com/mig-{profile.replace('+', '.')}",
+        shared=SHARED,
+        pod_share=pod_share,
+        variable="NVIDIA_VISIBLE_DEVICES",
         read_labels=read_gpu_labels,
         model=model_of,
         shares=SHARES,

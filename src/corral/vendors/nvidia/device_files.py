@@ -1,7 +1,7 @@
 """The character devices of NVIDIA's GPUs and MIG slices, by what the driver says in /proc.
 
 Every process that uses a GPU also opens files that belong to no single one, such as /dev/nvidiactl and /dev/nvidia-uvm.
-They are not listed here.
+They are not among the files of a device.
 """
 
 import re
@@ -77,4 +77,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-FILES = DeviceFiles(numbers, number_of, kernel_drivers=("nvidia",), in_container=in_container)
+_OF_ALL = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+
+FILES = DeviceFiles(numbers, number_of, _OF_ALL, kernel_drivers=("nvidia",), in_container=in_container)

@@ -2,9 +2,10 @@
 
 from corral.core.model.devices.device import Device, Link, Node
 from corral.core.model.jobs.job import Request
+from corral.core.scheduling.placing.closeness import Layout, best_set, layout, set_score
 from corral.core.scheduling.placing.ranking import Placer
 from corral.core.scheduling.placing.scores import EarlierFirst, weighted
-from corral.core.scheduling.placing.topology import Layout, Topology, best_set, layout, set_score
+from corral.core.scheduling.placing.topology import Topology
 from corral.core.scheduling.state.columns import Columns, NodeCapacity
 from tests.core.scheduling.fleet import free
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.clock import SystemClock
+from corral.core.sharing.arrange import Arrangement
 from corral.engines.kubernetes.agent.agent_report import GivenDevices, ServedResource
 from corral.engines.kubernetes.agent.own_node import OwnNode
 from corral.engines.kubernetes.agent.version_labelling import labels_of
@@ -30,7 +31,7 @@ def kubelet(tmp_path: Path) -> Iterator[FakePodResources]:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[OwnNode]:
-    node = OwnNode("gpu-01", SystemClock(), mock=MOCK, kubelet_dir=tmp_path)
+    node = OwnNode("gpu-01", SystemClock(), mock=MOCK, kubelet_dir=tmp_path, arrangement=Arrangement())
     node.start()
     yield node
     node.close()
@@ -71,7 +72,7 @@ def test_without_the_packages_of_the_extra_the_kubelet_is_not_asked(
 ) -> None:
     monkeypatch.setitem(sys.modules, "grpc", None)
     monkeypatch.delitem(sys.modules, "corral.engines.kubernetes.agent.kubelet_api.pod_resources", raising=False)
-    own = OwnNode("gpu-01", SystemClock(), mock=MOCK, kubelet_dir=tmp_path)
+    own = OwnNode("gpu-01", SystemClock(), mock=MOCK, kubelet_dir=tmp_path, arrangement=Arrangement())
     own.start()
     assert own.report().given is None
     assert "the kubelet is not asked" in caplog.text

@@ -13,6 +13,11 @@ mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /var/log
 mkdir "$directory/state"
 mount -t tmpfs tmpfs "$directory/state"
+# A kubelet meets device plugins at a place that cannot be chosen. Those of a test reach it under DIRECTORY.
+mount -t tmpfs tmpfs /var/lib
+mkdir -p /var/lib/kubelet/device-plugins "$directory/state/kubelet/pod-resources"
+mount --bind "$directory/plugins" /var/lib/kubelet/device-plugins
+mount --bind "$directory/pod-resources" "$directory/state/kubelet/pod-resources"
 # A kubelet sets these for the whole machine. It finds copies of its own.
 for knob in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
     kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
@@ -36,8 +41,9 @@ docker import "$directory/image.tar" test/train:1 >/dev/null
 docker import --change 'ENTRYPOINT ["sh", "-c", "trap \"exit 0\" TERM; sleep infinity & wait"]' \
     "$directory/image.tar" test/pause:1 >/dev/null
 
-# Cgroups of pods are left out: those of containers are what limits them. So are the manager of devices, which has a place
-# on the host that cannot be chosen, and eviction, as how full this machine is says nothing.
+# Cgroups of pods are left out: those of containers are what limits them. So is eviction, as how full this machine is says
+# nothing. A kubelet that ends is started again, as a service manager does it.
+kubelet() {
 "$KUBEBUILDER_ASSETS/kubelet" --kubeconfig "$directory/kubelet.kubeconfig" --hostname-override "$node" \
     --address "$node" --port "$port" --healthz-port 0 --read-only-port 0 --anonymous-auth=false \
     --client-ca-file "$directory/clients.crt" --cert-dir "$directory/state/certificates" \
@@ -45,7 +51,10 @@ docker import --change 'ENTRYPOINT ["sh", "-c", "trap \"exit 0\" TERM; sleep inf
     --container-runtime docker --docker-endpoint "$DOCKER_HOST" --pod-infra-container-image test/pause:1 \
     --network-plugin cni --cni-conf-dir "$directory/networks" --cni-bin-dir "$directory/cni" --cni-cache-dir "$directory/state/cni" \
     --cgroup-driver cgroupfs --cgroups-per-qos=false --enforce-node-allocatable= --oom-score-adj 0 \
-    --feature-gates DevicePlugins=false --eviction-hard 'memory.available<1Mi' --image-gc-high-threshold 100 \
+    --eviction-hard 'memory.available<1Mi' --image-gc-high-threshold 100 \
     --fail-swap-on=false --make-iptables-util-chains=false --resolv-conf "$directory/resolv.conf" \
-    --node-status-update-frequency 1s --v 2 >"$directory/kubelet.log" 2>&1 &
-wait $!
+    --node-status-update-frequency 1s --v 2 >>"$directory/kubelet.log" 2>&1 &
+echo $! >"$directory/kubelet.pid"
+wait $! || true
+}
+while kubelet && [ -e "$directory/restart" ]; do rm "$directory/restart"; done

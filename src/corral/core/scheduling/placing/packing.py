@@ -18,6 +18,7 @@ from corral.core.model.placing.fit import Fit, Misfit
 from corral.core.model.placing.split import Strategy
 from corral.core.model.placing.state import NodeState
 from corral.core.model.units import MILLI_PER_DEVICE
+from corral.core.scheduling.placing.closeness import layout
 from corral.core.scheduling.placing.fragmentation import Fragmentation
 from corral.core.scheduling.placing.node_by_node import choose, lent_devices_taken, member_on, nearest_misfit
 from corral.core.scheduling.placing.ranking import Placer
@@ -33,7 +34,7 @@ from corral.core.scheduling.placing.scores import (
     spread,
     weighted,
 )
-from corral.core.scheduling.placing.topology import Topology, layout
+from corral.core.scheduling.placing.topology import Topology
 from corral.core.scheduling.placing.worth.arrival_mix import ArrivalMix
 from corral.core.scheduling.placing.worth.learner import Learner
 from corral.core.scheduling.placing.worth.values import Prices, WorthScore

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from corral.core.model.jobs.job import Request
 from corral.core.model.placing.fit import Cause, Fit, Misfit, fit
 from corral.core.model.units import MILLI_PER_DEVICE
+from corral.core.scheduling.placing.closeness import best_set, least_cut
 from corral.core.scheduling.placing.node_by_node import nearest_misfit
 from corral.core.scheduling.placing.scores import DeviceScorer, Floats, Granularity, PlacementOptions, Score, each_of
-from corral.core.scheduling.placing.topology import best_set, least_cut
 from corral.core.scheduling.state.columns import Columns, RowGrant, Rows, Shape, in_parts, member_of
 
 SHAPES_KEPT = 512

@@ -17,8 +17,10 @@ from corral.engines.kubernetes.agent.agent_report import (
     REPORT_EVERY_S,
     AgentReport,
     GivenDevices,
+    GivenShare,
     ServedResource,
 )
+from corral.engines.kubernetes.agent.plugin.offers import SeenDevices
 from corral.host.telemetry.attribution import Attribution
 from corral.host.telemetry.discover import discover
 from corral.host.telemetry.kernel_log import open_kernel_log
@@ -34,11 +36,24 @@ KubeletState = tuple[tuple[GivenDevices, ...] | None, tuple[ServedResource, ...]
 
 
 class OwnNode:
-    """Samples the devices of this host, by the same code as any agent of Corral. `mock` is a file with mock devices."""
+    """Samples the devices of this host, by the same code as any agent of Corral.
 
-    def __init__(self, name: str, clock: SystemClock, *, mock: Path | None, kubelet_dir: Path) -> None:
+    `mock` is a file with mock devices. `arrangement` says how the site shares the devices.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: SystemClock,
+        *,
+        mock: Path | None,
+        kubelet_dir: Path,
+        arrangement: Arrangement,
+    ) -> None:
         self._name = name
         self._clock = clock
+        self._arrangement = arrangement
+        self._told: tuple[str, ...] = ()
         self._lock = threading.Lock()
         self._node: Node | None = None
         self._samples: tuple[DeviceSample, ...] = ()
@@ -62,13 +77,25 @@ class OwnNode:
         """Stop sampling."""
         self._sampler.close()
 
-    def report(self) -> AgentReport:
-        """Return the present state of the node."""
+    def seen(self) -> SeenDevices | None:
+        """Return the devices as they were last read; None before."""
+        with self._lock:
+            node, samples = self._node, self._samples
+        return None if node is None else SeenDevices(node, {sample.uuid: sample for sample in samples})
+
+    def report(self, shares: tuple[GivenShare, ...] = (), own: tuple[ServedResource, ...] = ()) -> AgentReport:
+        """Return the present state of the node.
+
+        `shares` are the parts of devices that the agent's plugin gave, and `own` the resources of which it knows who
+        serves them.
+        """
         given, served = self._kubelet()
+        known = {one.resource for one in own}
+        served = (*own, *(one for one in served if one.resource not in known))
         with self._lock:
             node, samples = self._node, self._samples
         assert node is not None, "the sampler has looked once, as it was started"
-        return AgentReport(PROTOCOL, corral.__version__, self._clock.now(), node, samples, given, served=served)
+        return AgentReport(PROTOCOL, corral.__version__, self._clock.now(), node, samples, given, shares, served)
 
     def _sampled(self, node: Node | None, samples: Sequence[DeviceSample]) -> None:
         with self._lock:
@@ -78,7 +105,11 @@ class OwnNode:
             self._samples = tuple(sample for sample in samples if sample.uuid in known)
 
     def _arranged(self, found: Node) -> Node:
-        return replace(Arrangement().node(found), name=self._name, boot_id=boot_id())
+        told = self._arrangement.refusals(found)
+        for why in told if told != self._told else ():
+            log.warning("%s", why)
+        self._told = told
+        return replace(self._arrangement.node(found), name=self._name, boot_id=boot_id())
 
 
 def _kubelet_of(socket: Path) -> Callable[[], KubeletState]:

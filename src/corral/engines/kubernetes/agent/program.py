@@ -16,8 +16,10 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from corral.clock import SystemClock
+from corral.config import Settings, load_settings
 from corral.core.model.errors import BackendFailed, CorralError, Refused
 from corral.engines.kubernetes.agent.agent_report import REPORT_EVERY_S
 from corral.engines.kubernetes.agent.own_node import KUBELET_DIR, OwnNode
@@ -25,12 +27,19 @@ from corral.engines.kubernetes.agent.report_sender import ReportSender
 from corral.engines.kubernetes.agent.version_labelling import NodeLabelling
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.event_log import log_to_stderr
+from corral.host.sharing.host_drivers import HostDrivers, arranged_by, host_drivers
+from corral.vendors.vendor import Host
 from corral.wire import to_plain
+
+if TYPE_CHECKING:
+    from corral.engines.kubernetes.agent.plugin.device_plugins import DevicePlugins
 
 log = logging.getLogger("corral.agent")
 
 BROKEN = 70
 """Exit status after a broken invariant: EX_SOFTWARE of sysexits.h."""
+
+HOME = Path("/var/lib/corral")
 
 TOKEN_FILE = Path("/var/run/secrets/corral/token")
 
@@ -50,6 +59,9 @@ class NodeOptions:
         kubelet_dir: the directory of the kubelet.
         node_labels: whether it writes the versions for programs as labels of its node.
         mock: a file with mock devices, in place of this host's.
+        config: a file with settings, of which those on sharing devices count; None for none.
+        device_plugin: whether it offers the devices to the kubelet.
+        home: its directory, under the same path as on the host.
     """
 
     server: str
@@ -59,15 +71,24 @@ class NodeOptions:
     kubelet_dir: Path
     node_labels: bool
     mock: Path | None
+    config: Path | None
+    device_plugin: bool
+    home: Path
 
 
 class Reporting:
     """Sends the reports of a node until it is stopped."""
 
     def __init__(
-        self, node: OwnNode, sender: ReportSender, labels: NodeLabelling | None, stop: threading.Event
+        self,
+        node: OwnNode,
+        sender: ReportSender,
+        labels: NodeLabelling | None,
+        plugins: "DevicePlugins | None",
+        stop: threading.Event,
     ) -> None:
         self._node = node
+        self._plugins = plugins
         self._sender = sender
         self._labels = labels
         self._stop = stop
@@ -78,7 +99,8 @@ class Reporting:
     def run(self) -> None:
         """Report until the stop. Raises nothing for a server that is away."""
         while True:
-            report = self._node.report()
+            plugins = self._plugins
+            report = self._node.report() if plugins is None else self._node.report(plugins.given(), plugins.served())
             try:
                 self._sender.send(json.dumps(to_plain(report, compact=True), separators=(",", ":")).encode())
             except BackendFailed as error:
@@ -120,21 +142,46 @@ def run(options: NodeOptions) -> int:
             )
         sender = ReportSender(options.server, options.token_file, options.ca_file)
         labels = NodeLabelling(Cluster.connect(), options.node) if options.node_labels else None
-        node = OwnNode(options.node, SystemClock(), mock=options.mock, kubelet_dir=options.kubelet_dir)
+        settings = Settings() if options.config is None else load_settings(options.config)
+        host = Host(options.home, settings, described=options.mock is not None, by_root=os.geteuid() == 0)
+        drivers = host_drivers(host)
+        node = OwnNode(
+            options.node,
+            SystemClock(),
+            mock=options.mock,
+            kubelet_dir=options.kubelet_dir,
+            arrangement=arranged_by(settings, drivers),
+        )
+        plugins = _device_plugins(options, options.node, node, drivers) if options.device_plugin else None
     except CorralError as error:
         log.error("%s", error)
         return 1
     node.start()
+    if plugins is not None:
+        plugins.start()
     # Objects that are alive now live until the end: no collection need look at them again.
     gc.collect()
     gc.freeze()
     log.info("reporting node %s to %s every %g s", options.node, options.server, REPORT_EVERY_S)
     try:
-        Reporting(node, sender, labels, stop).run()
+        Reporting(node, sender, labels, plugins, stop).run()
     finally:
+        if plugins is not None:
+            plugins.stop()
         node.close()
         sender.close()
     return 0
+
+
+def _device_plugins(options: NodeOptions, name: str, node: OwnNode, drivers: HostDrivers) -> "DevicePlugins":
+    """Return the plugins of the node. Raises Refused without the packages of the extra `kubelet`."""
+    try:
+        from corral.engines.kubernetes.agent.plugin.device_plugins import DevicePlugins, KubeletPlaces
+    except ImportError as error:
+        raise Refused(f"--device-plugin: {error}; install corral[kubelet]", field="device_plugin") from None
+    kubelet = options.kubelet_dir
+    places = KubeletPlaces(kubelet / "device-plugins", kubelet / "pod-resources" / "kubelet.sock")
+    return DevicePlugins(Cluster.connect(), name, node.seen, drivers, home=options.home, places=places)
 
 
 def _crash(failure: threading.ExceptHookArgs) -> None:
@@ -154,6 +201,9 @@ def options_of(argv: Sequence[str] | None) -> NodeOptions:
     parser.add_argument("--kubelet-dir", type=Path, default=KUBELET_DIR)
     parser.add_argument("--node-labels", action="store_true")
     parser.add_argument("--mock", type=Path)
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--device-plugin", action="store_true")
+    parser.add_argument("--home", type=Path, default=HOME)
     return NodeOptions(**vars(parser.parse_args(argv)))
 
 
