@@ -306,6 +306,9 @@ class KubernetesNames:
         read_labels: returns a node's GPUs by its labels.
         model: returns the device model of a product in the labels.
         shares: the software that gives pods parts of its devices.
+        slices: the beginning of the names of resources that are slices of a device; None if there are none.
+        plugin_sets: the usual names of the DaemonSets that give out its devices.
+        runtime: returns the version for which a program is built, by its container's variables; None: they do not say.
     """
 
     gpu: str
@@ -318,6 +321,9 @@ class KubernetesNames:
     read_labels: Callable[[Mapping[str, str]], GpuLabels]
     model: Callable[[str], str]
     shares: tuple[ShareLayer, ...] = ()
+    slices: str | None = None
+    plugin_sets: tuple[str, ...] = ()
+    runtime: Callable[[Mapping[str, str]], Version | None] = lambda env: None
 
 
 class ErrorMeaning(NamedTuple):

@@ -5,6 +5,7 @@ Each check asks the cluster once and changes nothing. A problem comes with the c
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from corral.core.model.errors import CorralError
 from corral.core.model.units import count_of
@@ -38,6 +39,7 @@ from corral.engines.kubernetes.cluster.rights import (
 from corral.engines.kubernetes.inventory.cluster_gpus import ClusterGpus, NodeGpus, list_gpus
 from corral.engines.kubernetes.inventory.pods_elsewhere import PodElsewhere, other_scheduler, warning_of
 from corral.engines.kubernetes.inventory.readings.cluster_readings import EXPORTERS_ALONE, ReadingSources
+from corral.engines.kubernetes.pod_troubles import Troubles, keep_for_troubles
 from corral.engines.kubernetes.shares.served_shares import contested, served_shares
 from corral.engines.kubernetes.shares.share_layers import layer_of_resource
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
@@ -132,11 +134,28 @@ def examine(
         }
         checks |= {"schedulers": _schedulers}
     checks |= {"binding": _binding, "queued": _queued}
+    if gpus is not None:
+        checks |= _troubles(cluster)
     for about, check in {**checks, **more}.items():
         try:
             yield check(examined)
         except CorralError as error:
             yield CheckResult(about, WARNING, str(error))
+
+
+def _troubles(cluster: Cluster) -> dict[str, Check]:
+    """Return the checks for known troubles. The pods and nodes are listed for the first of them."""
+
+    @cache
+    def results() -> Mapping[str, Callable[[], CheckResult]]:
+        nodes = {node.name: node for node in cluster.read_all(NODES, read_node)}
+        pods = [one for kept in cluster.read_all(PODS, keep_for_troubles) for one in kept]
+        return Troubles(nodes, pods).results()
+
+    def named(about: str) -> Check:
+        return lambda _examined: results()[about]()
+
+    return {about: named(about) for about in Troubles({}, ()).results()}
 
 
 def _namespace(examined: Examined) -> CheckResult:

@@ -14,7 +14,7 @@ from corral.core.ports.node import SliceChange
 from corral.core.ports.telemetry import Care
 from corral.vendors.nvidia.cluster_shares import SHARES
 from corral.vendors.nvidia.device_files import FILES
-from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
+from corral.vendors.nvidia.gpu_labels import GPU, PLUGIN_SETS, SLICES, model_of, read_gpu_labels, runtime_of
 from corral.vendors.nvidia.image_names import IMAGE
 from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
 from corral.vendors.nvidia.shares_in_pods import SHARED, pod_share
@@ -130,6 +130,9 @@ NVIDIA = Vendor(
         read_labels=read_gpu_labels,
         model=model_of,
         shares=SHARES,
+        slices=SLICES,
+        plugin_sets=PLUGIN_SETS,
+        runtime=runtime_of,
     ),
     signs=HealthSigns(
         error="Xid",

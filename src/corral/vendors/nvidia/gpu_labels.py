@@ -4,10 +4,19 @@ import re
 from collections.abc import Mapping
 
 from corral.core.model.devices.means import Means
+from corral.core.model.version import Version, version_of
 from corral.vendors.vendor import GpuLabels
 
 GPU = "nvidia.com/gpu"
 """The resource of whole GPUs. A longer name with this beginning is another resource."""
+
+SLICES = "nvidia.com/mig-"
+"""The beginning of the resources of MIG slices, if a node offers several profiles."""
+
+PLUGIN_SETS = ("nvidia-device-plugin-ds", "nvidia-mps-device-plugin-daemonset", "gpu-manager-daemonset")
+"""The DaemonSets that give out whole devices, parts by MPS, and parts by GPU-Manager."""
+
+_LEAST_CUDA = re.compile(r"cuda>=([0-9]{1,3}\.[0-9]{1,3})", re.ASCII)
 
 SHARED = "-SHARED"
 """The suffix of a product if its GPU is offered as several devices."""
@@ -66,3 +75,9 @@ def _pair(labels: Mapping[str, str], prefix: str) -> tuple[int, int] | None:
 def model_of(product: str) -> str:
     """The model of a product, as the driver writes it."""
     return product.replace("NVIDIA-", "NVIDIA ", 1)
+
+
+def runtime_of(env: Mapping[str, str]) -> Version | None:
+    """The CUDA version of a program, by the variables that NVIDIA's images have; None if they do not say it."""
+    least = _LEAST_CUDA.search(env.get("NVIDIA_REQUIRE_CUDA", ""))
+    return version_of(env.get("CUDA_VERSION", "")) or (version_of(least[1]) if least else None)
