@@ -15,10 +15,10 @@ from corral.sim.replays.journal import read_journal
 from corral.sim.reports.history import History
 from tests.features.replays.test_replay import ORDER
 
-PARTS = (0.0, 0.3, 0.6)
+PARTS = (0.0, 0.5)
 
 
-@pytest.mark.parametrize("seed", [3, 7, 11])
+@pytest.mark.parametrize("seed", [3, 7])
 def test_any_part_of_a_life_can_be_run_again(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cuts: list[tuple[float, float, Sequence[Fact]]] = []
 
@@ -33,7 +33,7 @@ def test_any_part_of_a_life_can_be_run_again(seed: int, monkeypatch: pytest.Monk
         return facts
 
     monkeypatch.setattr(life, "read_journal", read)
-    life.simulate(gpus=4, jobs=60, seed=seed, history=History())
+    life.simulate(gpus=4, jobs=30, seed=seed, history=History())
     for since, until, facts in cuts:
         policies = ("configured", "fcfs/none", "fair-share/conservative", "las")
         order = replace(ORDER, policies=policies, since=since, until=until, now=until)

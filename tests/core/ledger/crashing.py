@@ -66,8 +66,7 @@ def one_history(home: Path, step: int) -> None:
     event.listen(Engine, "commit", hook)
     ledger = open_ledger(url_of(home), slices=slices())
     ledger.subscribe(hook)
-    for _ in range(2):
-        a_life(ledger, promises)
+    a_life(ledger, promises)
     ledger.close()
 
 

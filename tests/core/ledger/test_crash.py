@@ -76,7 +76,7 @@ def test_whatever_step_towards_the_disk_a_server_dies_at_its_promises_are_kept(t
     for home in homes:
         assert_kept(home)
     assert promises_of(homes[0]) == {}
-    assert len(promises_of(homes[-1])["ended"]) == 2
+    assert len(promises_of(homes[-1])["ended"]) == 1
 
 
 def test_servers_killed_in_the_middle_of_traffic_keep_promises_and_never_give_an_id_twice(tmp_path: Path) -> None:

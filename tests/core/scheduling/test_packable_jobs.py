@@ -196,6 +196,18 @@ def test_a_program_whose_jobs_slow_each_other_is_packed_less() -> None:
     )
 
 
+def test_a_job_is_told_before_that_some_will_run_alone_to_be_compared() -> None:
+    view = site(box(gpus=1)).advance(submitted(packable(1)))
+    said = packing_clause(view, view.jobs["1"])
+    assert said == "up to 4 jobs of its program share a GPU; once 9 have, 9 run alone, to be compared with them"
+    for n in range(3):
+        view = round_of(view, 10 * (n + 1), 4, T0 + 1000 * n, 30.0)
+    view = view.advance(submitted(packable(200)))
+    assert packing_clause(view, view.jobs["200"]) == (
+        "it gets a GPU alone: 9 jobs of its program run alone now, to be compared with those that shared a GPU"
+    )
+
+
 def test_jobs_with_a_new_limit_do_not_join_those_of_the_old_one() -> None:
     view = slowed().advance(submitted(packable(200)))
     start = Planner(view).plan(T0 + 20_000).starts[0]

@@ -42,7 +42,7 @@ class PackLimit(NamedTuple):
 
     Runs of `together` or more jobs took `slowdown` times as long as runs alone; both are None if too few are known. If
     that is `too_slow`, fewer may share a device. `compares` says that jobs run alone for now, so that there is
-    something to compare with.
+    something to compare with; `will_compare` that they will, once enough have shared a device.
     """
 
     jobs: int
@@ -50,6 +50,7 @@ class PackLimit(NamedTuple):
     slowdown: float | None = None
     too_slow: bool = False
     compares: bool = False
+    will_compare: bool = False
 
 
 class PackedAttempt(NamedTuple):
@@ -129,7 +130,7 @@ def _limit(runs: tuple[tuple[float, ...], ...], most: int, max_slowdown: float) 
     alone, *together = runs
     if len(alone) < LEAST_RUNS:
         compares = sum(map(len, together)) >= LEAST_RUNS
-        return PackLimit(1 if compares else most, compares=compares)
+        return PackLimit(1 if compares else most, compares=compares, will_compare=not compares)
     found = _slowdowns(together, median(alone))
     slow = [one for one in found if one[1] > max_slowdown]
     if slow:

@@ -1,5 +1,6 @@
 """The history of past runs: how much each user used, and how long runs took."""
 
+from bisect import bisect_right
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -122,7 +123,7 @@ Spent = tuple[tuple[int, float], ...]
 def spend(spent: Spent, at: float, gpu_s: float) -> Spent:
     """`spent` with `gpu_s` more, from an allocation that ended at `at`. Hours older than HOURS_KEPT are dropped."""
     hour = int(at // HOUR_S)
-    kept = tuple(one for one in spent if one[0] > hour - HOURS_KEPT)
+    kept = spent[bisect_right(spent, hour - HOURS_KEPT, key=lambda one: one[0]) :]
     if kept and kept[-1][0] == hour:
         return (*kept[:-1], (hour, kept[-1][1] + gpu_s))
     return (*kept, (hour, gpu_s))

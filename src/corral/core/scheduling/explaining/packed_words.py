@@ -41,6 +41,8 @@ def _before_its_start(view: View, job: Job) -> str:
 
 
 def _measured(limit: PackLimit, allowed: float) -> str:
+    if limit.will_compare:
+        return f"; once {LEAST_RUNS} have, {LEAST_RUNS} run alone, to be compared with them"
     if limit.slowdown is None:
         return ""
     words = f": {limit.together} or more together took {limit.slowdown:.2f} times as long as one alone"
