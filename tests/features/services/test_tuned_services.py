@@ -193,8 +193,9 @@ def test_a_service_outlives_the_loss_of_its_pod_and_of_its_tuner_and_is_gone_in_
     assert_nothing_is_left(site, "kserve")
 
 
+# The pods of both operators are read in one way.
 @needs_prometheus
-@pytest.mark.parametrize("operator", ["ome", "kserve"], indirect=True)
+@pytest.mark.parametrize("operator", ["ome"], indirect=True)
 def test_the_gpus_of_a_service_are_read_while_it_is_measured(
     box: Box, site: Site, operator: PlayingOperator, task: dict[str, Any], tmp_path: Path
 ) -> None:
