@@ -126,11 +126,14 @@ def test_the_lines_in_the_logs_say_for_whom_and_what_was_lost() -> None:
         "it goes back to its place in the queue"
     )
     over = replace(TOLD, ran_s=12.0, lost_s=12.0)
-    assert goes_on(over) == "it goes on after it was preempted for job 2; the 12s that it had run are lost"
-    assert goes_on(replace(over, lost_s=2.0)) == (
+    assert goes_on(job(1), over) == "it goes on after it was preempted for job 2; the 12s that it had run are lost"
+    assert goes_on(job(1, checkpoint_signal="USR1"), over) == (
+        "it goes on after it was preempted for job 2; at most the 12s that it had run are lost"
+    )
+    assert goes_on(job(1), replace(over, lost_s=2.0)) == (
         "it goes on after it was preempted for job 2; it had run for 12s, and at most the last 2s are lost"
     )
-    assert goes_on(replace(over, saves=True)) == (
+    assert goes_on(job(1), replace(over, saves=True)) == (
         "it goes on after it was preempted for job 2; it had run for 12s, and was signalled first to save its work"
     )
     assert "for job" not in eviction_sentence(job(1), replace(TOLD, for_job_id=None, reason="faster"), T0 + 20)

@@ -195,7 +195,7 @@ class Dispatcher:
         if not attempt.begin(launch.rank, self._clock.monotonic()):
             return
         if launch.rank == 0 and job.evicted_before is not None:
-            log.info("job %s: %s", job.id, goes_on(job.evicted_before))
+            log.info("job %s: %s", job.id, goes_on(job, job.evicted_before))
         agent = self._nodes.agent(launch.node)
         launch = attempt.launches[launch.rank]
         if failure is not None:

@@ -19,7 +19,7 @@ def begins(ledger: Ledger, job: Job) -> tuple[str, ...]:
     number, planned = job.attempts + 1, job.spec.retries + 1
     which = f"attempt {number} of {planned}" if number <= planned else f"attempt {number}"
     if job.evicted_before is not None:
-        return (f"{which} begins; {goes_on(job.evicted_before)}",)
+        return (f"{which} begins; {goes_on(job, job.evicted_before)}",)
     ended = how_it_ended(ledger.journal(job_id=job.id))
     return (f"{which} begins" if ended is None else f"{which} begins; attempt {job.attempts} {ended}",)
 

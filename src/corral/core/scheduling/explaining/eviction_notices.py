@@ -67,9 +67,9 @@ def _saving(job: Job, eviction: Eviction) -> str:
     return f"it gets SIG{CheckpointSignal.parse(word).name} and has {grace} to save its work; "
 
 
-def goes_on(eviction: Eviction) -> str:
+def goes_on(job: Job, eviction: Eviction) -> str:
     """A clause for the job's log and the server's: the attempt follows an eviction, with what the eviction cost."""
-    return f"it goes on after it was {_taken(eviction)}{_loss(eviction)}"
+    return f"it goes on after it was {_taken(eviction)}{_loss(job, eviction)}"
 
 
 def eviction_sentence(job: Job, eviction: Eviction, now: float) -> str:
@@ -78,7 +78,7 @@ def eviction_sentence(job: Job, eviction: Eviction, now: float) -> str:
     fault = eviction.rule is EvictionRule.FAULT
     count, what = (job.site_faults, "left sick GPUs") if fault else (job.evictions, "made room")
     times = "" if count < 2 else f" It has {what} {count} times, and lost {format_duration(job.lost_s)} in all."
-    return f"It was {_taken(eviction)} {ago} ago: {eviction.reason}{_loss(eviction)}.{times}"
+    return f"It was {_taken(eviction)} {ago} ago: {eviction.reason}{_loss(job, eviction)}.{times}"
 
 
 def _taken(eviction: Eviction) -> str:
@@ -89,7 +89,7 @@ def _taken(eviction: Eviction) -> str:
     return f"{'reclaimed' if eviction.rule.reclaims else 'preempted'}{whom}"
 
 
-def _loss(eviction: Eviction) -> str:
+def _loss(job: Job, eviction: Eviction) -> str:
     if eviction.ran_s is None:
         return ""
     if eviction.saves:
@@ -98,4 +98,6 @@ def _loss(eviction: Eviction) -> str:
     if eviction.lost_s is not None and eviction.lost_s < eviction.ran_s:
         # The directory is looked at now and then: a later checkpoint may be there.
         return f"; it had run for {ran}, and at most the last {format_duration(eviction.lost_s)} are lost"
-    return f"; the {ran} that it had run are lost"
+    # A job that saves its work may have done so since.
+    most = "" if job.spec.checkpoint_signal is None else "at most "
+    return f"; {most}the {ran} that it had run are lost"
