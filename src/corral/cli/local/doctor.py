@@ -96,7 +96,8 @@ def _server_here(home: Home) -> "ServerHere":
 
     here = ServerHere()
     with suppress(CorralError):
-        here = replace(here, scheduler=load_settings(home.config_file).kubernetes.scheduler_name)
+        named = load_settings(home.config_file).kubernetes
+        here = replace(here, scheduler=named.scheduler_name, agent_account=named.agent_account)
     with suppress(OSError):
         here = replace(here, tag=read_start(home.cluster_tag_file, 64).decode(errors="replace").strip() or None)
     return here

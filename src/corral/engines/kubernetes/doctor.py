@@ -74,10 +74,12 @@ class ServerHere:
     Attributes:
         scheduler: the scheduler name whose pods it binds.
         tag: the tag on its pods; None if no server has run yet.
+        agent_account: the service account of the agents on nodes, "NAMESPACE/NAME".
     """
 
     scheduler: str = SCHEDULER
     tag: str | None = None
+    agent_account: str = "corral-system/corral-agent"
 
 
 NO_SERVER = ServerHere()

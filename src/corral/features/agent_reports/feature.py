@@ -17,6 +17,7 @@ class AgentReportsFeature(Feature):
     """Takes what agents on a cluster's nodes say of their devices."""
 
     name = "agent_reports"
+    cluster_checks = (("agents", "corral.features.agent_reports.agent_check.check_agents"),)
 
     def routes(self) -> Sequence[RouteTable]:
         from corral.features.agent_reports.routes import router

@@ -20,6 +20,9 @@ WHO = "agents on nodes"
 LEAST_INTERVAL_S = 0.5
 """A report of a node that comes sooner after the one before is not taken."""
 
+_MOST_ASKING = 64
+"""So many calls may wait for the API server's word on their tokens. One that hangs must not gather those of all agents."""
+
 _PACE = 0.1
 """The part of a core that a node's reports may take. One of eight devices takes some milliseconds."""
 
@@ -33,6 +36,7 @@ class ReportCalls:
         self._in_flight = InFlight()
         self._reviewing = CapacityLimiter(4)
         self._reading = CapacityLimiter(2)
+        self._asking = 0
         self._next_s: dict[str, float] = {}
         """When the next report of a node is taken, seconds of the monotonic clock."""
 
@@ -68,9 +72,18 @@ class ReportCalls:
         try:
             if taker.knows(token):
                 return taker.sender(token)
-            return await to_thread.run_sync(taker.sender, token, limiter=self._reviewing)
+            return await self._asked(taker, token)
         except TokenRefused as refused:
             raise Unauthenticated(str(refused)) from None
+
+    async def _asked(self, taker: ReportTaker, token: str) -> AgentPod:
+        if self._asking >= _MOST_ASKING:
+            raise Busy("the API server is slow to say whose tokens agents show; send the report again in a moment")
+        self._asking += 1
+        try:
+            return await to_thread.run_sync(taker.sender, token, limiter=self._reviewing)
+        finally:
+            self._asking -= 1
 
     def _keep_pace(self, node: str) -> None:
         now_s = self._clock.monotonic()

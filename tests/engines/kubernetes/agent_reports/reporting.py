@@ -50,20 +50,23 @@ class Reporting:
     def post(self, body: bytes, token: str | None, *, encoding: str | None = None) -> tuple[int, str]:
         """Send a report once the server may know the agent's pod and takes the next report of its node."""
         deadline = time.monotonic() + PATIENCE_S
-        while True:
-            context = ssl.create_default_context(cafile=str(self.certificate))
-            line = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE_S, context=context)
-            headers = {} if token is None else {"authorization": f"Bearer {token}"}
-            if encoding is not None:
-                headers["content-encoding"] = encoding
-            line.request("POST", PATH, body, headers)
-            answer = line.getresponse()
-            said = answer.read().decode()
-            line.close()
-            if answer.status != http.HTTPStatus.SERVICE_UNAVAILABLE:
-                return answer.status, said
-            assert time.monotonic() < deadline, said
+        while (answer := self.post_once(body, token, encoding=encoding))[0] == http.HTTPStatus.SERVICE_UNAVAILABLE:
+            assert time.monotonic() < deadline, answer
             time.sleep(0.1)
+        return answer
+
+    def post_once(self, body: bytes, token: str | None, *, encoding: str | None = None) -> tuple[int, str]:
+        """Send a report. Returns the status, and what the server says."""
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        line = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE_S, context=context)
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        if encoding is not None:
+            headers["content-encoding"] = encoding
+        line.request("POST", PATH, body, headers)
+        answer = line.getresponse()
+        said = answer.read().decode()
+        line.close()
+        return answer.status, said
 
     def at_socket(self, body: bytes, token: str) -> int:
         """Send a report to the server's own socket."""

@@ -31,6 +31,8 @@ def test_an_agents_pod_reports_its_own_node_and_nobody_else_reports(reporting: R
     cluster = reporting.site.cluster
     mine, theirs = (f"GPU-{uuid.uuid4()}" for _ in range(2))
     assert reporting.post(body_of(report("x", mine)), reporting.tokens[0]) == (204, "")
+    status, said = reporting.post_once(body_of(report("x", mine)), reporting.tokens[0])
+    assert (status, f"reports of node {first} come too often" in said) == (503, True)
     packed = gzip.compress(body_of(report(first, theirs)))
     assert reporting.post(packed, reporting.tokens[1], encoding="gzip") == (204, "")
     # It named the first node, and its devices are the second's all the same: the first cannot have them.
