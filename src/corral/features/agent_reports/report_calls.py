@@ -21,7 +21,7 @@ LEAST_INTERVAL_S = 0.5
 """A report of a node that comes sooner after the one before is not taken."""
 
 _MOST_ASKING = 64
-"""So many calls may wait for the API server's word on their tokens. One that hangs must not gather those of all agents."""
+"""So many calls may wait for the API server's word on their tokens: one that hangs must not gather those of all."""
 
 _PACE = 0.1
 """The part of a core that a node's reports may take. One of eight devices takes some milliseconds."""
