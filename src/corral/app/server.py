@@ -45,6 +45,7 @@ from corral.core.ports.ledger import Decided
 from corral.core.ports.node import NodeAgent
 from corral.core.scheduling.policy import Policy, placed_by
 from corral.core.scheduling.queueing.power_budget import counted_power_mw
+from corral.core.sharing.definitions import NamesInForce
 from corral.engines.hosts.engine import HostsEngine
 from corral.features.building import BuiltFeatures, CoreDoors
 from corral.features.feature_list import features, slices
@@ -228,13 +229,15 @@ class Server:
         return Hub(self._nodes, self._clock, self._settings, view=view, observe=observe, feed=feed)
 
     def _make_core(self, policies: Mapping[str, Policy]) -> ControlCore:
+        traits = self._engine.traits
+        names = next((one for one in traits.offers if isinstance(one, NamesInForce)), None)
         return ControlCore(
             self._ledger,
             self._nodes,
             self._hub,
             self._clock,
             settings=self._settings,
-            rules=request_rules(self._settings, self._home, self._engine.traits.containers),
+            rules=request_rules(self._settings, self._home, traits.containers, names),
             about=self._about,
             policies=policies,
             server=HostProcesses().identify(os.getpid()),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from yaml.nodes import Node, ScalarNode
 
 
+_LABEL = re.compile(r"([a-z0-9][-.a-z0-9]{0,252}/)?[A-Za-z0-9][-_.A-Za-z0-9]{0,62}", re.ASCII)
 _ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 
 
@@ -37,6 +38,7 @@ class KubernetesSettings:
         privileged_templates: pod templates of jobs may ask for power over their node, such as its network.
         agent_account: the service account of the agents on nodes, "NAMESPACE/NAME". The pods of no other account report
             the devices of their nodes.
+        means_label: the label of nodes that says how their GPUs are given to pods; None if no label says it.
         extender_callers: the common names in the certificates of the kube-schedulers that may use the extender.
         extender_by_proxy: callers without a certificate may ask the extender for nodes and scores, as those who come
             through the API server's proxy of services.
@@ -54,6 +56,7 @@ class KubernetesSettings:
     scheduler_name: str = "corral"
     pod_users: tuple[tuple[str, str], ...] = ()
     agent_account: str = "corral-system/corral-agent"
+    means_label: str | None = "nvidia-device-enable"
     extender_callers: tuple[str, ...] = ("system:kube-scheduler",)
     extender_by_proxy: bool = False
 
@@ -82,6 +85,15 @@ def _scheduler_name(node: "ScalarNode") -> str:
     return name
 
 
+def _label(node: "ScalarNode") -> str | None:
+    key = text(node)
+    if key == "none":
+        return None
+    if _LABEL.fullmatch(key) is None:
+        raise Refused(f"{key!r:.100} is not the key of a label; write one such as example.com/gpus, or none")
+    return key
+
+
 def _account(node: "ScalarNode") -> str:
     account = text(node)
     if _ACCOUNT.fullmatch(account) is None:
@@ -106,4 +118,5 @@ _KEYS = keys_of(
     scheduler_name=one(_scheduler_name),
     pod_users=several(_pod_user),
     agent_account=one(_account),
+    means_label=one(_label),
 )

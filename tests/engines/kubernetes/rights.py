@@ -35,8 +35,11 @@ def give_documented_rights(admin: Cluster, user: str) -> None:
     subject = {"kind": "User", "name": user, "apiGroup": _GROUP}
     with suppress(AlreadyExists):
         admin.create(NAMESPACES, documented("Namespace"))
-    for kind, roles, bindings in (("ClusterRole", _ROLES, _BINDINGS), ("Role", _LOCAL_ROLES, _LOCAL_BINDINGS)):
-        role = documented(kind)
+    kinds = {"ClusterRole": (_ROLES, _BINDINGS), "Role": (_LOCAL_ROLES, _LOCAL_BINDINGS)}
+    for role in yaml.safe_load_all(documented_rights()):
+        if (kind := role["kind"]) not in kinds:
+            continue
+        roles, bindings = kinds[kind]
         name, namespace = role["metadata"]["name"], role["metadata"].get("namespace")
         reference = {"kind": kind, "name": name, "apiGroup": _GROUP}
         with suppress(AlreadyExists):

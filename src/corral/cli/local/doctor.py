@@ -92,12 +92,14 @@ def _cluster_findings(
 
 def _server_here(home: Home) -> "ServerHere":
     """The facts in this home about its server in a cluster, as far as this user may read them."""
+    from corral.core.control.submitting.device_request import site_catalogue
     from corral.engines.kubernetes.doctor import ServerHere
 
     here = ServerHere()
     with suppress(CorralError):
-        named = load_settings(home.config_file).kubernetes
-        here = replace(here, scheduler=named.scheduler_name, agent_account=named.agent_account)
+        settings = load_settings(home.config_file)
+        named, names = settings.kubernetes, site_catalogue(settings, home)
+        here = replace(here, scheduler=named.scheduler_name, agent_account=named.agent_account, names=names)
     with suppress(OSError):
         here = replace(here, tag=read_start(home.cluster_tag_file, 64).decode(errors="replace").strip() or None)
     return here

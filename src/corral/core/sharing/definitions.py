@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cache
@@ -108,6 +108,17 @@ class Catalogue:
         )
 
 
+class NamesInForce:
+    """The resource names of a site whose cluster may define some of them anew while the server runs.
+
+    Attributes:
+        catalogue: the names that count now. It is replaced as a whole, so any thread may read it.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+
+
 def amount_of(resource: Resource, key: str, text: str) -> Fraction:
     """The amount in a text for a key of this definition, in its units. Raises Refused with the key."""
     number = parse_amount(text, field=key)
@@ -193,6 +204,26 @@ def load_catalogue(site_files: Sequence[Path] = ()) -> Catalogue:
 def own_catalogue() -> Catalogue:
     """The definitions that come with Corral."""
     return load_catalogue()
+
+
+def redefined(catalogue: Catalogue, where: str, fields: Mapping[str, str], *, enabled: bool) -> Catalogue:
+    """The definitions with one of them changed by fields that lack the meaning, which stays as it was.
+
+    `where` names their source for messages. Raises Refused for a key without a meaning, and for invalid fields.
+    """
+    key = fields.get("key", "")
+    known = catalogue.resources.get(key)
+    if known is None and key in catalogue.disabled:
+        return catalogue
+    if known is None:
+        raise Refused(f"nobody says what a unit of {key!r:.100} means; the file of resource_names can", field=key)
+    changed, _ = _resource(where, {**fields, "grants": {"quantity": known.grants.quantity.value, "unit": 1}})
+    resources = {**catalogue.resources, key: replace(changed, grants=known.grants)}
+    _refuse_default(where, where, resources[key])
+    if enabled:
+        return replace(catalogue, resources=resources)
+    del resources[key]
+    return replace(catalogue, resources=resources, disabled=catalogue.disabled | {key})
 
 
 def _parse(name: str, content: bytes) -> dict[str, Any]:

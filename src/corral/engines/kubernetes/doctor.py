@@ -9,6 +9,7 @@ from functools import cache
 
 from corral.core.model.errors import CorralError
 from corral.core.model.units import count_of
+from corral.core.sharing.definitions import Catalogue
 from corral.engines.kubernetes.binding.lease_record import lease_name, read_lease
 from corral.engines.kubernetes.binding.notices import NOT_QUEUED
 from corral.engines.kubernetes.binding.pods_of_others import SCHEDULER
@@ -30,6 +31,7 @@ from corral.engines.kubernetes.cluster.rights import (
     BINDING,
     COMMANDS_IN_JOBS,
     HEARING_AGENTS,
+    READING_NAMES,
     RUNNING_JOBS,
     SEEING,
     ServerRight,
@@ -40,6 +42,9 @@ from corral.engines.kubernetes.inventory.cluster_gpus import ClusterGpus, NodeGp
 from corral.engines.kubernetes.inventory.pods_elsewhere import PodElsewhere, other_scheduler, warning_of
 from corral.engines.kubernetes.inventory.readings.cluster_readings import EXPORTERS_ALONE, ReadingSources
 from corral.engines.kubernetes.pod_troubles import Troubles, keep_for_troubles
+from corral.engines.kubernetes.resource_names.defined import read_definition, with_definitions
+from corral.engines.kubernetes.resource_names.publishing import ALL_DEFINITIONS
+from corral.engines.kubernetes.resource_names.written import NAMESPACE
 from corral.engines.kubernetes.shares.served_shares import contested, served_shares
 from corral.engines.kubernetes.shares.share_layers import layer_of_resource
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
@@ -52,6 +57,7 @@ RIGHTS: Mapping[str, Sequence[ServerRight]] = {
     "to run commands inside jobs": COMMANDS_IN_JOBS,
     "to bind pods of others": BINDING,
     "to hear agents on nodes": HEARING_AGENTS,
+    "to read resource names of the cluster": READING_NAMES,
     "to hold GPUs": [ServerRight(verb, CONFIG_MAPS, namespace=OWN_NAMESPACE) for verb in ("get", "create", "patch")],
     "to tell why pods of jobs do not begin": [ServerRight("list", EVENTS)],
     # Secrets are mounted too, but few sites let a server read them.
@@ -75,11 +81,13 @@ class ServerHere:
         scheduler: the scheduler name whose pods it binds.
         tag: the tag on its pods; None if no server has run yet.
         agent_account: the service account of the agents on nodes, "NAMESPACE/NAME".
+        names: the resource names of its site; None if it has none of its own.
     """
 
     scheduler: str = SCHEDULER
     tag: str | None = None
     agent_account: str = "corral-system/corral-agent"
+    names: Catalogue | None = None
 
 
 NO_SERVER = ServerHere()
@@ -135,7 +143,7 @@ def examine(
             "pods": _pods,
         }
         checks |= {"schedulers": _schedulers}
-    checks |= {"binding": _binding, "queued": _queued}
+    checks |= {"binding": _binding, "queued": _queued, "resource names": _resource_names}
     if gpus is not None:
         checks |= _troubles(cluster)
     for about, check in {**checks, **more}.items():
@@ -332,6 +340,18 @@ def _queued(examined: Examined) -> CheckResult:
     first = refused[0][0]
     advice = f"correct what made it, or: kubectl -n {first.namespace} delete pod {first.name}"
     return CheckResult("queued", WARNING, f"{count_of(len(refused), 'pod')} in no queue of Corral: {told}", advice)
+
+
+def _resource_names(examined: Examined) -> CheckResult:
+    """Check whether the definitions of resource names in the cluster make sense."""
+    items = examined.cluster.list(CONFIG_MAPS, ALL_DEFINITIONS)
+    found = [one for item in items if (one := read_definition(item)) is not None]
+    _, wrong = with_definitions(examined.here.names, found)
+    if not wrong:
+        return CheckResult("resource names", OK, f"{count_of(len(found), 'ConfigMap')} of others define resource names")
+    told = "; ".join(f"{one.config_map}: {why}" for one, why in wrong[:SHOWN]) + more_of(len(wrong))
+    advice = f"kubectl -n {NAMESPACE} edit configmap {wrong[0][0].config_map}"
+    return CheckResult("resource names", WARNING, f"{count_of(len(wrong), 'ConfigMap')} without effect: {told}", advice)
 
 
 def _why(pod: PodFacts) -> str:

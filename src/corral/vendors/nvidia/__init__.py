@@ -15,8 +15,8 @@ from corral.core.ports.telemetry import Care
 from corral.vendors.nvidia.cluster_shares import SHARES
 from corral.vendors.nvidia.device_files import FILES
 from corral.vendors.nvidia.gpu_labels import GPU, PLUGIN_SETS, SLICES, model_of, read_gpu_labels, runtime_of
-from corral.vendors.nvidia.image_names import IMAGE
 from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
+from corral.vendors.nvidia.preflight.image_names import IMAGE
 from corral.vendors.nvidia.shares_in_pods import SHARED, pod_share
 from corral.vendors.nvidia.visible_devices import visible
 from corral.vendors.nvidia.xid_errors import (
@@ -83,13 +83,13 @@ def _change_slices(device: Device, change: SliceChange, allowed: bool) -> SliceP
 
 
 def _driver_rules(strict: bool) -> Sequence[Rule]:
-    from corral.vendors.nvidia.preflight_rules import driver_rules
+    from corral.vendors.nvidia.preflight.rules import driver_rules
 
     return driver_rules(strict=strict)
 
 
 def _sharing_rules() -> Sequence[Rule]:
-    from corral.vendors.nvidia.preflight_rules import mig_rules, mps_rules
+    from corral.vendors.nvidia.preflight.rules import mig_rules, mps_rules
 
     return mps_rules, mig_rules
 

@@ -17,7 +17,7 @@ from corral.core.model.jobs.submission import Submission
 from corral.core.model.placing.split import Strategy
 from corral.core.model.view import View
 from corral.core.ports.containers import Containers
-from corral.core.sharing.definitions import Catalogue, load_catalogue, own_catalogue
+from corral.core.sharing.definitions import Catalogue, NamesInForce, load_catalogue, own_catalogue
 from corral.core.sharing.resources import to_ask
 from corral.vendors.registry import vendors
 
@@ -37,6 +37,7 @@ class RequestRules:
         min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a device
             whose capability is unknown is not used.
         default_vendor: the vendor of requests that name none; None if the site has no default.
+        names: the known resource names, if they may change; else None, and `catalogue` counts.
         containers: the rules for the containers of jobs; None if jobs are processes.
     """
 
@@ -46,6 +47,7 @@ class RequestRules:
     min_compute: tuple[int, int] | None = None
     containers: Containers | None = None
     default_vendor: str | None = None
+    names: NamesInForce | None = None
 
     def settle(
         self, submission: Submission, user: str, nodes: Iterable[Node] = ()
@@ -97,7 +99,6 @@ class RequestRules:
 
     def resource_names(self) -> tuple[ResourceNameRow, ...]:
         """Return the resource names that submissions may use, in the order of their definitions."""
-        known = self.catalogue or own_catalogue()
         return tuple(
             ResourceNameRow(
                 one.key,
@@ -109,8 +110,11 @@ class RequestRules:
                 limits=one.limits,
                 requests=one.requests,
             )
-            for one in known.resources.values()
+            for one in self._known().resources.values()
         )
+
+    def _known(self) -> Catalogue:
+        return self.catalogue or own_catalogue() if self.names is None else self.names.catalogue
 
     def explained(self, never: str, submission: Submission, view: View) -> str:
         """Return `never`, the reason why no device can serve a submission, with the rules of this site that exclude
@@ -137,7 +141,7 @@ class RequestRules:
                     "use either --resource or the GPU flags",
                     field=field,
                 )
-        asked = to_ask(submission.resources, catalogue=self.catalogue)
+        asked = to_ask(submission.resources, catalogue=self._known())
         for field, flag in (("cpu_milli", "--cpus"), ("host_memory_mib", "--host-memory")):
             if getattr(submission.request, field) and getattr(asked, field):
                 raise Refused(f"{flag} and a resource name ask for the same; remove one of them", field=field)
@@ -150,8 +154,13 @@ def site_catalogue(settings: Settings, home: Home) -> Catalogue | None:
     return None if names is None else load_catalogue([home.root / names])
 
 
-def request_rules(settings: Settings, home: Home, containers: Containers | None = None) -> RequestRules:
-    """Return the rules by these settings. Raises Refused for an invalid file of resource names."""
+def request_rules(
+    settings: Settings, home: Home, containers: Containers | None = None, names: NamesInForce | None = None
+) -> RequestRules:
+    """Return the rules by these settings. Raises Refused for an invalid file of resource names.
+
+    `names` are those of an engine whose cluster defines some of them.
+    """
     return RequestRules(
         site_catalogue(settings, home),
         settings.split,
@@ -159,6 +168,7 @@ def request_rules(settings: Settings, home: Home, containers: Containers | None 
         settings.min_compute,
         containers,
         settings.default_vendor,
+        names,
     )
 
 

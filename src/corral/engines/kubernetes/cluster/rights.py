@@ -9,6 +9,7 @@ from corral.core.model.errors import Forbidden, NotFound
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.errors import MissingRight, NoSuchObject
 from corral.engines.kubernetes.cluster.resource import (
+    CONFIG_MAPS,
     EVENTS,
     LEASES,
     NAMESPACES,
@@ -66,6 +67,10 @@ BINDING = (
 
 HEARING_AGENTS = (ServerRight("create", TOKEN_REVIEWS, everywhere=True),)
 """The rights to find out who sends a report on a node."""
+
+
+READING_NAMES = tuple(ServerRight(verb, CONFIG_MAPS, namespace="kube-public") for verb in ("list", "watch"))
+"""The rights to read the resource names that the cluster defines."""
 
 
 def missing_rights(cluster: Cluster, rights: Iterable[ServerRight]) -> list[ServerRight]:

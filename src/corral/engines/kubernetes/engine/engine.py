@@ -42,6 +42,7 @@ from corral.engines.kubernetes.pods.names import names_of_server
 from corral.engines.kubernetes.pods.pod_patrol import INTERVAL_S, PodPatrol
 from corral.engines.kubernetes.pods.runtime import PodRuntime
 from corral.engines.kubernetes.pods.site import PodSite, absence
+from corral.engines.kubernetes.resource_names.cluster_names import ClusterNames
 from corral.engines.kubernetes.shares.pod_shares import PodShares
 
 _ASK_S = 3.0
@@ -114,7 +115,8 @@ class KubernetesEngine:
         self._clock = clock
         catalogue = site_catalogue(settings, home)
         names_of_parts = PodShares(catalogue)
-        self._book = NodeBook(clock, catalogue)
+        self._names = ClusterNames(cluster, catalogue, names_of_parts)
+        self._book = NodeBook(clock, catalogue, means_label=settings.kubernetes.means_label)
         self._nodes, self._pods = ObjectWatch(cluster, NODES), ObjectWatch(cluster, PODS)
         node_facts = self._nodes.cache(read_node)
         node_facts.subscribe(self._book.nodes_changed)
@@ -177,7 +179,7 @@ class KubernetesEngine:
             least_sample_interval_s=LEAST_INTERVAL_S,
             containers=site,
             via=lambda node: "kubernetes",
-            offers=(self._placed, self._report_taker),
+            offers=(self._placed, self._report_taker, self._names.in_force),
         )
         readings = _gpu_readings(cluster, self._book, settings, clock)
         self._patrols = (
@@ -201,6 +203,7 @@ class KubernetesEngine:
             watch.start()
         for watch in (self._nodes, self._pods):
             watch.wait_until_synced(SYNC_S)
+        self._names.start()
         self._binding.open()
         self._others.warn()
         for patrol in self._patrols:
@@ -249,7 +252,7 @@ class KubernetesEngine:
             runtime.close()
         # The feed may wait for changes, so it is woken. It reports nothing any more.
         self._book.wake()
-        for watch in (self._nodes, self._pods):
+        for watch in (self._nodes, self._pods, self._names):
             watch.stop()
         self._cluster.close()
 

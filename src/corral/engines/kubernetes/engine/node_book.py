@@ -18,6 +18,7 @@ from corral.engines.kubernetes.inventory.readings.cluster_readings import GpuCon
 from corral.engines.kubernetes.inventory.readings.gpu_reading import NO_READINGS, GpuReading, NodeReadings
 from corral.engines.kubernetes.inventory.seen_node import SeenNode, see_node, silence_of, with_readings
 from corral.engines.kubernetes.inventory.shared_slots import held_parts
+from corral.engines.kubernetes.shares.means_label import kept_to_label
 from corral.engines.kubernetes.shares.placed_share import PlacedShare
 from corral.engines.kubernetes.shares.served_shares import ServedShares, contested, served_shares
 from corral.vendors.vendor import PlacedPart
@@ -43,6 +44,8 @@ class _KnownNode:
     facts: NodeFacts | None = None
     shared: ServedShares | None = None
     """The devices of which the node gives parts; None if it gives whole ones."""
+    closed: str | None = None
+    """Why the node takes no work, by the label that says how its devices are given."""
     occupants: dict[PodName, Occupant] = field(default_factory=dict)
     held: dict[str, _Held] = field(default_factory=dict)
     chosen: dict[int, float] = field(default_factory=dict)
@@ -80,8 +83,12 @@ class Happened:
 class NodeBook:
     """The nodes of one cluster. Safe from any thread. Every call but `wait` returns at once."""
 
-    def __init__(self, clock: Clock, catalogue: Catalogue | None = None) -> None:
-        """`catalogue` has the resource names of the site; None means those that come with Corral."""
+    def __init__(self, clock: Clock, catalogue: Catalogue | None = None, *, means_label: str | None = None) -> None:
+        """`catalogue` has the resource names of the site; None means those that come with Corral.
+
+        `means_label` is the label of nodes that says how their GPUs are given; None if none says it.
+        """
+        self._means_label = means_label
         self._clock = clock
         self._catalogue = catalogue
         self._changed = threading.Condition()
@@ -102,7 +109,10 @@ class NodeBook:
                 told = new or old
                 assert told is not None, "a change has an object before or after it"
                 known = self._known(told.name)
-                known.facts, known.shared = new, None if new is None else served_shares(new, self._catalogue)
+                known.facts, known.shared, known.closed = new, None, None
+                if new is not None:
+                    served = served_shares(new, self._catalogue)
+                    known.shared, known.closed = kept_to_label(new, self._means_label, served)
                 self._touch(told.name)
                 self._drop_if_empty(told.name)
 
@@ -353,7 +363,9 @@ def _seen(known: _KnownNode, facts: NodeFacts, now: float, now_s: float) -> Seen
     slots = {slot for held in known.held.values() for slot in held.slots}
     chosen = {slot for slot, until_s in known.chosen.items() if until_s > now_s}
     others = known.others()
-    return see_node(facts, others, slots, known.seen, now, chosen=chosen, own=own, shared=known.shared)
+    return see_node(
+        facts, others, slots, known.seen, now, chosen=chosen, own=own, shared=known.shared, closed=known.closed
+    )
 
 
 def _overbooked_in_parts(known: _KnownNode, shared: ServedShares) -> int:

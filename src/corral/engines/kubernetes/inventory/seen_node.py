@@ -57,6 +57,7 @@ def see_node(
     chosen: Collection[int] = (),
     own: Mapping[PodName, Collection[int]] = NOTHING_HELD,
     shared: ServedShares | None = None,
+    closed: str | None = None,
 ) -> SeenNode:
     """Return the node without readings: `with_readings` adds them.
 
@@ -69,6 +70,7 @@ def see_node(
         chosen: the slots that jobs are about to get.
         own: the slots that jobs have, by their pods.
         shared: the devices of which the node gives parts; None if it gives whole ones.
+        closed: why the node takes no work, a sentence without its full stop; None if it takes some.
     """
     # A device of a job stays listed, even if the node no longer reports it.
     known = slot_count(facts, shared)
@@ -82,7 +84,7 @@ def see_node(
         claims = [PodClaim(one.uid, slots) for one in ordered if one.unreadable or one.unread_shares]
     use = assign(slots, held, claims, sick, SlotUse() if before is None else before.use, chosen=chosen)
     same = before is not None and before.facts is facts and len(before.node.devices) == slots
-    bare = before.node if before is not None and same else _bare_node(facts, slots, shared)
+    bare = before.node if before is not None and same else _bare_node(facts, slots, shared, closed)
     node = replace(
         bare,
         taken=_taken(facts.allocatable, ordered),
@@ -132,7 +134,7 @@ def why_closed(facts: NodeFacts) -> str | None:
     return None
 
 
-def _bare_node(facts: NodeFacts, slots: int, shared: ServedShares | None) -> Node:
+def _bare_node(facts: NodeFacts, slots: int, shared: ServedShares | None, closed: str | None) -> Node:
     """Return the node without the workloads on it."""
     total, found = facts.allocatable, gpu_labels(facts)
     return Node(
@@ -144,7 +146,7 @@ def _bare_node(facts: NodeFacts, slots: int, shared: ServedShares | None) -> Nod
         labels=_labels(facts),
         driver_version=found.driver_version,
         cuda_version=found.cuda_version,
-        cordoned=_cordon(facts),
+        cordoned=_cordon(facts) or closed,
         boot_id=facts.boot_id,
         taints=facts.taints,
         # The cluster's device plugin gives a pod the files of its own GPUs alone.

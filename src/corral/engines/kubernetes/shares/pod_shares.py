@@ -78,7 +78,11 @@ class PodShares:
     """Reads what pods ask for, by the resource names that a site knows (None: those that come with Corral)."""
 
     def __init__(self, catalogue: Catalogue | None = None) -> None:
-        self.catalogue = catalogue or own_catalogue()
+        self.redefine(catalogue or own_catalogue())
+
+    def redefine(self, catalogue: Catalogue) -> None:
+        """Read by these resource names from now on."""
+        self.catalogue = catalogue
         # A pod states all that it wants: no default is added, for the kubelet would not know of it.
         self._stated = replace(
             self.catalogue, resources={k: replace(v, default_value="") for k, v in self.catalogue.resources.items()}

@@ -16,7 +16,7 @@ from corral.vendors.nvidia.compatibility import (
     driver_text,
     least_family_driver,
 )
-from corral.vendors.nvidia.image_names import DISABLE, may_hold
+from corral.vendors.nvidia.preflight.image_names import DISABLE, may_hold
 from corral.vendors.vendor import Rule
 
 _FIRST_MINOR_COMPATIBLE = 11

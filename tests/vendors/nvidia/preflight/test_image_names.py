@@ -4,7 +4,7 @@ import pytest
 
 from corral.core.ports.preflight import Effect, Place, Workload
 from corral.core.preflight.rules import check
-from corral.vendors.nvidia.image_names import IMAGE, may_hold
+from corral.vendors.nvidia.preflight.image_names import IMAGE, may_hold
 
 CUDA_12_4 = (
     "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536 "
