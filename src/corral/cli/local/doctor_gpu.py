@@ -70,7 +70,7 @@ def check_runtime(here: Surroundings) -> CheckResult:
     """Check that the driver supports the machine's CUDA toolkit."""
     from corral.core.ports.preflight import Place, Workload
     from corral.core.preflight.cuda_runtime import runtime_of_machine
-    from corral.vendors.nvidia.preflight.rules import driver_against_runtime
+    from corral.vendors.nvidia.preflight.preflight_rules import driver_against_runtime
 
     runtime = runtime_of_machine(here.env, here.toolkit)
     if runtime is None:

@@ -83,13 +83,13 @@ def _change_slices(device: Device, change: SliceChange, allowed: bool) -> SliceP
 
 
 def _driver_rules(strict: bool) -> Sequence[Rule]:
-    from corral.vendors.nvidia.preflight.rules import driver_rules
+    from corral.vendors.nvidia.preflight.preflight_rules import driver_rules
 
     return driver_rules(strict=strict)
 
 
 def _sharing_rules() -> Sequence[Rule]:
-    from corral.vendors.nvidia.preflight.rules import mig_rules, mps_rules
+    from corral.vendors.nvidia.preflight.preflight_rules import mig_rules, mps_rules
 
     return mps_rules, mig_rules
 

@@ -1,4 +1,4 @@
 """What is checked before a job runs on NVIDIA's devices.
 
-Start at `rules.py`.
+Start at `preflight_rules.py`.
 """
