@@ -37,7 +37,7 @@ BENCHMARKS = (
         "socket_agents",
     ),
     *("tuning", "tuning_run", "tuner_search"),
-    *("kubernetes_watch", "kubernetes_server", "kubernetes_agents", "binding"),
+    *("kubernetes_watch", "kubernetes_server", "kubernetes_agents", "device_plugin", "binding"),
 )
 
 

@@ -17,8 +17,7 @@ from corral.vendors.nvidia.device_files import FILES
 from corral.vendors.nvidia.gpu_labels import GPU, PLUGIN_SETS, SLICES, model_of, read_gpu_labels, runtime_of
 from corral.vendors.nvidia.mig_profiles import slice_id, slice_milli, slice_of
 from corral.vendors.nvidia.preflight.image_names import IMAGE
-from corral.vendors.nvidia.shares_in_pods import SHARED, pod_share
-from corral.vendors.nvidia.visible_devices import visible
+from corral.vendors.nvidia.visible_devices import SHARED, pod_share, visible
 from corral.vendors.nvidia.xid_errors import (
     CONTAINED,
     RECOVERY_CHANGED,

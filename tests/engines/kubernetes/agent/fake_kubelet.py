@@ -131,6 +131,11 @@ class FakeKubelet:
         request.container_requests.add(devices_ids=ids)
         return self._call(resource, "Allocate", request, DEVICE_PLUGIN.AllocateResponse).container_responses[0]
 
+    def begin(self, resource: str, ids: Sequence[str]) -> None:
+        """A container with these devices starts. Raises grpc.RpcError if the plugin refuses."""
+        request = DEVICE_PLUGIN.PreStartContainerRequest(devices_ids=ids)
+        self._call(resource, "PreStartContainer", request, DEVICE_PLUGIN.PreStartContainerResponse)
+
     def note(self) -> None:
         """Write the checkpoint, as a kubelet does after each list."""
         listed = {resource: sorted(known) for resource, known in self.devices.items()}

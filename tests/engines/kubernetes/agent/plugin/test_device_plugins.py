@@ -116,6 +116,8 @@ def lab(cluster: Cluster, namespace: str) -> Iterator[Lab]:
 class OtherPlugin:
     """A plugin that lists these devices."""
 
+    sees_starts = False
+
     def __init__(self, *ids: str) -> None:
         self.ids = ids
 
@@ -127,6 +129,9 @@ class OtherPlugin:
 
     def allocate(self, device_ids: Any) -> ContainerAccess:
         return ContainerAccess()
+
+    def starting(self, device_ids: Any) -> None:
+        pass
 
 
 def test_a_kubelet_that_restarts_is_told_again_and_pods_keep_what_they_have(lab: Lab) -> None:
@@ -255,6 +260,41 @@ def test_the_agent_offers_the_devices_of_its_node(lab: Lab, control_plane: Contr
         finally:
             agent.terminate()
     assert agent.returncode == 0
+
+
+def test_a_container_that_got_the_memory_of_another_does_not_start(lab: Lab) -> None:
+    library = lab.directory / "lib.so"
+    library.touch()
+    lab.seen = SeenHost(gpu(0, means=Means.HOOK))
+    drivers = drivers_of(lab.directory, hook=str(library))
+    places = KubeletPlaces(lab.kubelet.directory, lab.pod_resources.socket)
+    lab.plugins = DevicePlugins(lab.cluster, lab.node, lab.seen, drivers, home=lab.directory, places=places)
+    resource = "tencent.com/vcuda-core"
+    lab.kubelet.start()
+    lab.pod_resources.start()
+    lab.plugins.start()
+    lab.kubelet.until(lambda: resource in lab.kubelet.devices)
+    for name, memory in (("small", "4"), ("large", "40")):
+        made = pod(name, lab.namespace, node=lab.node)
+        limits = {resource: "50", "tencent.com/vcuda-memory": memory}
+        made["spec"]["containers"][0]["resources"]["limits"] = limits
+        lab.cluster.create(PODS, made)
+    halves = [[f"{uuid(0)}::{at + number}" for number in range(50)] for at in (0, 50)]
+    limits_of = [lab.kubelet.allocate(resource, half).envs["CUDA_DEVICE_MEMORY_LIMIT"] for half in halves]
+    assert limits_of == ["1024m", "10240m"]
+
+    def noted(*owners: str) -> tuple[GivenDevices, ...]:
+        held = zip(owners, halves, strict=True)
+        return tuple(GivenDevices(lab.namespace, name, "main", resource, tuple(half)) for name, half in held)
+
+    lab.pod_resources.given = noted("small", "large")
+    lab.kubelet.begin(resource, halves[0])
+    lab.pod_resources.given = noted("large", "small")
+    with pytest.raises(grpc.RpcError) as refused:
+        lab.kubelet.begin(resource, halves[0])
+    assert f"is to get 10240 MiB of {uuid(0)}, and the kubelet gave it the limit of another pod, 1024 MiB" in str(
+        refused.value
+    )
 
 
 def test_a_sick_device_is_listed_as_such(lab: Lab) -> None:

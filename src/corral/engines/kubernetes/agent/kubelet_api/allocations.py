@@ -42,7 +42,13 @@ class KubeletChoice:
 
 
 class PluginCalls(Protocol):
-    """What answers the kubelet for one resource. Calls come from several threads."""
+    """What answers the kubelet for one resource. Calls come from several threads.
+
+    Attributes:
+        sees_starts: whether `starting` is called before each start of a container.
+    """
+
+    sees_starts: bool
 
     def listed(self) -> tuple[ListedDevice, ...]:
         """All devices, also those that are not healthy; 60,000 at most."""
@@ -54,4 +60,8 @@ class PluginCalls(Protocol):
 
     def allocate(self, device_ids: Sequence[str]) -> ContainerAccess:
         """Give these devices to a container. Raises CorralError: the kubelet then fails the pod, with its words."""
+        ...
+
+    def starting(self, device_ids: Sequence[str]) -> None:
+        """A container with these devices is about to start. Raises CorralError: it then does not, and tries again."""
         ...

@@ -56,11 +56,12 @@ class PluginServer:
             "GetDevicePluginOptions": self._options,
             "GetPreferredAllocation": self._preferred,
             "Allocate": self._allocate,
-            "PreStartContainer": lambda _request, _context: DEVICE_PLUGIN.PreStartContainerResponse(),
+            "PreStartContainer": self._starting,
         }
         requests = {
             "GetPreferredAllocation": DEVICE_PLUGIN.PreferredAllocationRequest,
             "Allocate": DEVICE_PLUGIN.AllocateRequest,
+            "PreStartContainer": DEVICE_PLUGIN.PreStartContainerRequest,
         }
         handlers = {
             name: grpc.unary_unary_rpc_method_handler(
@@ -116,7 +117,7 @@ class PluginServer:
             self._changed.notify_all()
 
     def _options(self, _request: Any, _context: Any) -> Any:
-        return _plugin_options()
+        return _plugin_options(self._calls.sees_starts)
 
     def _list_and_watch(self, _request: Any, context: Any) -> Iterator[Any]:
         def ended() -> None:
@@ -157,14 +158,18 @@ class PluginServer:
             answer.container_responses.append(_access(_answered(context, self._calls.allocate, tuple(one.devices_ids))))
         return answer
 
+    def _starting(self, request: Any, context: Any) -> Any:
+        _answered(context, self._calls.starting, tuple(request.devices_ids))
+        return DEVICE_PLUGIN.PreStartContainerResponse()
 
-def register(directory: Path, socket: str, resource: str) -> None:
+
+def register(directory: Path, socket: str, resource: str, *, sees_starts: bool = False) -> None:
     """Tell the kubelet that a server at this socket of its directory has the devices of a resource.
 
     Raises BackendFailed if the kubelet does not answer, or takes no such plugin.
     """
     request = DEVICE_PLUGIN.RegisterRequest(
-        version=_VERSION, endpoint=socket, resource_name=resource, options=_plugin_options()
+        version=_VERSION, endpoint=socket, resource_name=resource, options=_plugin_options(sees_starts)
     )
     with grpc.insecure_channel(f"unix:{directory / KUBELET_SOCKET}", options=_OPTIONS) as channel:
         call = channel.unary_unary(
@@ -202,8 +207,8 @@ def _answered(context: Any, call: Any, *words: Any) -> Any:
         context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
 
 
-def _plugin_options() -> Any:
-    return DEVICE_PLUGIN.DevicePluginOptions(get_preferred_allocation_available=True)
+def _plugin_options(sees_starts: bool) -> Any:
+    return DEVICE_PLUGIN.DevicePluginOptions(get_preferred_allocation_available=True, pre_start_required=sees_starts)
 
 
 def _serialized(message: Any) -> bytes:

@@ -18,6 +18,7 @@ from corral.engines.kubernetes.agent.plugin.plugin_core import (
     Book,
     GivenToContainer,
     NotMatched,
+    exchanged,
     matched,
     preferred,
     reconciled,
@@ -117,6 +118,18 @@ class AllocationBook:
             _log.warning("%s", refused)
             raise
         return access
+
+    def starting(self, offer: Offer, ids: Sequence[str]) -> None:
+        """Check the container that has these devices, which the kubelet knows by now. Raises Refused."""
+        try:
+            told = given_devices(self._pod_resources)
+        except BackendFailed:
+            return
+        with self._lock:
+            why = exchanged(offer, self._book(), told, ids)
+        if why is not None:
+            _log.warning("%s", why)
+            raise Refused(why)
 
     def _match(self, offer: Offer, ids: Sequence[str]) -> GivenToContainer:
         """The container for which the kubelet allocates. Waits a little for the API server to show it."""

@@ -175,13 +175,13 @@ class DevicePlugins:
     def _serve(self, offer: Offer) -> None:
         self._leave(offer.resource)
         socket = _socket(offer.resource)
-        served = _Served(offer, self._book.preferred, self._allocate)
+        served = _Served(offer, self._book, self._allocate)
         served.server = PluginServer(self._places.plugins / socket, served)
         self._served = {**self._served, offer.resource: served}
         self._book.prepare(offer)
         try:
             served.server.start()
-            register(self._places.plugins, socket, offer.resource)
+            register(self._places.plugins, socket, offer.resource, sees_starts=served.sees_starts)
         except BackendFailed:
             self._leave(offer.resource)
             raise
@@ -225,11 +225,12 @@ class _Served:
     def __init__(
         self,
         offer: Offer,
-        prefer: Callable[[Offer, KubeletChoice], tuple[str, ...]],
+        book: AllocationBook,
         allocate: Callable[[Offer, Sequence[str]], ContainerAccess],
     ) -> None:
         self.offer = offer
-        self._prefer = prefer
+        self.sees_starts = offer.units > 1
+        self._book = book
         self._allocate = allocate
         self._since_s = time.monotonic()
 
@@ -242,10 +243,13 @@ class _Served:
         )
 
     def preferred(self, choice: KubeletChoice) -> tuple[str, ...]:
-        return self._prefer(self.offer, choice)
+        return self._book.preferred(self.offer, choice)
 
     def allocate(self, device_ids: Sequence[str]) -> ContainerAccess:
         return self._allocate(self.offer, device_ids)
+
+    def starting(self, device_ids: Sequence[str]) -> None:
+        self._book.starting(self.offer, device_ids)
 
     def needs_registration(self, restarted: bool) -> bool:
         """Whether the kubelet has lost it: by a restart, with the socket, or because another plugin came."""

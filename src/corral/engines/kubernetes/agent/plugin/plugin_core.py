@@ -225,7 +225,7 @@ def _given(offer: Offer, book: Book, waiting: WaitingContainer, ids: Sequence[st
     pod = waiting.pod
     place = pod.uid, waiting.container.name, offer.resource
     before = next((one for one in book.given if one.place == place), None)
-    memory_mib = _memory_mib(offer, waiting, ids) if before is None else before.memory_mib
+    memory_mib = _memory_mib(offer, pod, waiting.container, ids) if before is None else before.memory_mib
     given = GivenToContainer(
         pod.namespace, pod.name, pod.uid, waiting.container.name, offer.resource, tuple(ids), memory_mib
     )
@@ -235,15 +235,35 @@ def _given(offer: Offer, book: Book, waiting: WaitingContainer, ids: Sequence[st
     return given
 
 
-def _memory_mib(offer: Offer, waiting: WaitingContainer, ids: Sequence[str]) -> int | None:
+def exchanged(offer: Offer, book: Book, kubelet: Sequence[GivenDevices], ids: Sequence[str]) -> str | None:
+    """Why the container that has these parts must not start, a sentence; None if it may, or is not known.
+
+    Pods that ask for the same parts of a device, and for different memory, may have got each other's limits.
+    """
+    has = next((one for one in kubelet if one.resource == offer.resource and set(one.device_ids) == set(ids)), None)
+    limits = {one.memory_mib for one in book.given if set(one.device_ids) == set(ids)}
+    pod = next((one for one in book.pods if has and (one.namespace, one.name) == (has.namespace, has.pod)), None)
+    container = next((one for one in pod.containers if has and one.name == has.container), None) if pod else None
+    if pod is None or container is None or len(limits) != 1:
+        return None
+    own_mib, limit_mib = _memory_mib(offer, pod, container, ids), limits.pop()
+    if own_mib == limit_mib:
+        return None
+    return (
+        f"{pod} is to get {own_mib} MiB of {', '.join(units_by_device(ids))}, and the kubelet gave it the limit of "
+        f"another pod, {limit_mib} MiB; delete the pod, and it is planned again"
+    )
+
+
+def _memory_mib(offer: Offer, pod: BoundPod, container: ContainerAsk, ids: Sequence[str]) -> int | None:
     """The memory of each device that a container gets: what it asks for, else what is planned, else its part."""
     if offer.memory is None:
         return None
     wanted = units_by_device(ids)
-    asked = waiting.container.amounts.get(offer.memory.name)
+    asked = container.amounts.get(offer.memory.name)
     if asked:
         return asked * offer.memory.unit_mib // len(wanted)
-    for one in waiting.pod.plan or ():
+    for one in pod.plan or ():
         if one.uuid in wanted and one.memory_mib is not None:
             return one.memory_mib
     uuid, units = next(iter(wanted.items()))
