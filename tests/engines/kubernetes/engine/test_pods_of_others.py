@@ -95,7 +95,7 @@ def test_a_node_that_shares_its_gpus_by_time_enforces_nothing_and_gives_no_parts
     shown = json.loads(server.corral("show", "1", "--json"))
     assert (shown["enforcement"]["memory"], shown["enforcement"]["compute"]) == ("advisory", "advisory")
     said = server.corral("submit", "--gpus", "0.5", "--image", "busybox", "--", "true")
-    assert "a pod gets whole GPUs here" in said
+    assert "every GPU here is allocated whole; ask for --gpus 1 or more" in said
 
 
 def test_no_ledger_begins_anew_while_a_pod_runs_that_the_one_before_has_bound(server: Server) -> None:
