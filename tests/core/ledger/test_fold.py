@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,7 @@ from corral.core.model.errors import LedgerFailed
 from corral.core.model.fact import (
     AllocationEnded,
     DeviceCordoned,
+    DevicesExchanged,
     DeviceUncordoned,
     Fact,
     JobChanged,
@@ -22,6 +24,7 @@ from corral.core.model.fact import (
     JobSubmitted,
 )
 from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation, Placement
 from corral.core.model.view import View
 from tests.core.ledger.making import a_job, ended, given_back, made, send, submitted, url_of, write
 
@@ -85,6 +88,13 @@ def facts_after(view: View, known: dict[str, int]) -> st.SearchStrategy[Fact]:
             st.sampled_from(over).map(lambda job_id: JobRequeued(a_job(int(job_id), attempts=1), at=9.0, by="test"))
         )
     if view.allocations:
+        choices.append(
+            st.builds(
+                lambda key, uuid: DevicesExchanged(with_device(view.allocations[key], uuid), at=5.0, by="test"),
+                st.sampled_from(sorted(view.allocations)),
+                st.sampled_from(UUIDS),
+            )
+        )
         held = st.sampled_from(sorted(view.allocations))
         choices.append(
             st.builds(
@@ -94,6 +104,12 @@ def facts_after(view: View, known: dict[str, int]) -> st.SearchStrategy[Fact]:
             )
         )
     return st.one_of(choices)
+
+
+def with_device(allocation: Allocation, uuid: str) -> Allocation:
+    (member,) = allocation.placement.members
+    grants = tuple(replace(grant, uuid=uuid) for grant in member.grants)
+    return replace(allocation, placement=Placement((replace(member, grants=grants),)))
 
 
 def what_is(view: View) -> tuple[object, ...]:

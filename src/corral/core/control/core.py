@@ -31,6 +31,7 @@ from corral.core.control.querying.queue_rows import QueueListing
 from corral.core.control.running.adopted_processes import Adoption
 from corral.core.control.running.executions import Executions
 from corral.core.control.running.interaction import Interaction
+from corral.core.control.running.job_devices import LedgerJobDevices
 from corral.core.control.running.pod_jobs import LedgerPodJobs
 from corral.core.control.running.reserved_commands import ReservedCommands
 from corral.core.control.service import Service
@@ -148,7 +149,8 @@ class ControlCore:
         self.service = self._make_service(
             queries, details, settings, rules, server=server, uploads=uploads, registry=registry
         )
-        self.pod_jobs = LedgerPodJobs(ledger, self.service, clock, dispatcher.stop)
+        devices = LedgerJobDevices(ledger, clock, self.stopper, dispatcher.attempts.renew)
+        self.pod_jobs = LedgerPodJobs(ledger, self.service, clock, dispatcher.stop, devices)
 
     def _make_queries(self, planners: Planners, rules: RequestRules, about: Callable[[], ServerInfo]) -> Queries:
         return Queries(

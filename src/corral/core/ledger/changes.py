@@ -19,6 +19,7 @@ from corral.core.ledger import tables
 from corral.core.ledger.table_rows import (
     Row,
     allocation_row,
+    devices_row,
     environment_of,
     job_row,
     job_state,
@@ -27,7 +28,15 @@ from corral.core.ledger.table_rows import (
     stored_text,
 )
 from corral.core.model.errors import LedgerFailed
-from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobRequeued, JobSubmitted, JobUpdated
+from corral.core.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    DevicesExchanged,
+    Fact,
+    JobRequeued,
+    JobSubmitted,
+    JobUpdated,
+)
 from corral.core.model.view import View
 
 
@@ -62,6 +71,7 @@ class Changes:
         changed_jobs: ids of jobs that existed before.
         updated_jobs: ids of jobs whose spec changed.
         made: rows of new allocations, by the journal sequence of their beginning; also if they have ended since.
+        exchanged: the devices of allocations that were made before, by the id of the allocation.
         ended: the ends of allocations that were made before.
         latest: the journal sequence of the last fact, by subject; None if that fact closed the subject.
     """
@@ -70,6 +80,7 @@ class Changes:
     changed_jobs: dict[str, None] = field(default_factory=dict)
     updated_jobs: dict[str, None] = field(default_factory=dict)
     made: dict[int, Row] = field(default_factory=dict)
+    exchanged: dict[str, Row] = field(default_factory=dict)
     ended: list[Row] = field(default_factory=list)
     latest: dict[str, int | None] = field(default_factory=dict)
     _active: dict[str, Row] = field(default_factory=dict)
@@ -96,6 +107,12 @@ class Changes:
                     # job had then.
                     for row in self._made_of.pop(job_id, ()):
                         row["queue"] = stored_text(before["queue"])
+            case DevicesExchanged(allocation=allocation):
+                devices = devices_row(allocation)
+                if allocation.id in self._active:
+                    self._active[allocation.id].update(devices)
+                else:
+                    self.exchanged[allocation.id] = {"of_id": allocation.id, **devices}
             case AllocationEnded(allocation_id=allocation_id):
                 end = {"ended_at": fact.at, "lost_from": fact.lost_from, "unbilled_from": fact.unbilled_from}
                 if allocation_id in self._active:
@@ -117,6 +134,7 @@ def write_changes(
     _ADD_ENTRY.run(connection, entries)
     _write_environments(connection, facts)
     _write_jobs(connection, changes, view)
+    _EXCHANGE_DEVICES.run(connection, list(changes.exchanged.values()))
     # Ends come first: an allocation that begins anew under its old id must find that id free.
     _END_ALLOCATION.run(connection, changes.ended)
     _ADD_ALLOCATION.run(connection, list(changes.made.values()))
@@ -225,6 +243,7 @@ _of_active = tables.allocations.c.id == bindparam("of_id"), tables.allocations.c
 _END_ALLOCATION = RowStatement(
     update(tables.allocations).where(*_of_active), ("ended_at", "lost_from", "unbilled_from")
 )
+_EXCHANGE_DEVICES = RowStatement(update(tables.allocations).where(*_of_active), ("placement", "gpu_info"))
 _set_latest = upsert(tables.latest_facts)
 _SET_LATEST = RowStatement(
     _set_latest.on_conflict_do_update(index_elements=["subject"], set_={"entry": _set_latest.excluded.entry})

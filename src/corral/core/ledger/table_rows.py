@@ -160,7 +160,7 @@ def job_of(row: Stored, environments: Environments) -> Job:
 def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, job: Job | None) -> Row:
     """The row of a job's allocation; `entry` is the journal sequence of its beginning."""
     spec = None if job is None else job.spec
-    info, enforcement = allocation.gpu_info, allocation.enforcement
+    enforcement = allocation.enforcement
     return {
         "entry": entry,
         "id": allocation.id,
@@ -170,8 +170,7 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, j
         "reserved": allocation.reserved,
         "created_at": allocation.created_at,
         "ended_at": ended_at,
-        "placement": _encode(to_plain(allocation.placement, compact=True)),
-        "gpu_info": None if info is None else _encode(to_plain(info, compact=True)),
+        **devices_row(allocation),
         "enforcement": None if enforcement is None else _encode(to_plain(enforcement, compact=True)),
         "project": stored_text(None if spec is None else spec.project),
         "queue": stored_text(None if spec is None else spec.queue),
@@ -179,6 +178,15 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, j
         "gpu_milli": _used_milli(allocation, sliced=spec is not None and spec.request.mig_profile is not None),
         "lost_from": None,
         "unbilled_from": None,
+    }
+
+
+def devices_row(allocation: Allocation) -> Row:
+    """The columns of an allocation that differ after its devices were exchanged."""
+    info = allocation.gpu_info
+    return {
+        "placement": _encode(to_plain(allocation.placement, compact=True)),
+        "gpu_info": None if info is None else _encode(to_plain(info, compact=True)),
     }
 
 

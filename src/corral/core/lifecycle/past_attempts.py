@@ -3,7 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued, ServerPart
+from corral.core.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    DevicesExchanged,
+    Fact,
+    JobChanged,
+    JobRequeued,
+    ServerPart,
+)
 from corral.core.model.jobs.job_patch import JobPatch
 from corral.core.model.jobs.phase import TERMINAL_PHASES, Phase
 from corral.core.model.placing.eviction import Eviction, EvictionRule
@@ -41,6 +49,8 @@ class _Teller:
                 self._began = changes
             case JobChanged(changes=changes) if self._live:
                 self._change(changes, fact.at)
+            case DevicesExchanged(allocation=allocation) if self._live:
+                self._amend(replace(self.attempts[-1], allocation=allocation))
             case AllocationEnded(allocation_id=allocation_id, members=members) if self._live:
                 if allocation_id == self.attempts[-1].allocation.id:
                     last = self.attempts[-1]

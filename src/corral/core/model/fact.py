@@ -39,6 +39,7 @@ class ServerPart(StrEnum):
     HUB = "corral:hub"
     NODE_DRAIN = "corral:node-drain"
     HEALTH_WATCH = "corral:health-watch"
+    DEVICE_EXCHANGE = "corral:device-exchange"
     ABSENT_CLIENTS = "corral:absent-clients"
     NOTIFICATIONS = "corral:notifications"
     ALERTS = "corral:alerts"
@@ -244,6 +245,28 @@ class AllocationEnded(Fact):
     def apply(self, draft: "ViewDraft") -> None:
         """Mark the devices as free."""
         draft.free(self.allocation_id, self.at, self.unbilled_from)
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesExchanged(Fact):
+    """A live allocation has other devices: its cluster gave it others than were chosen, or tells now which it has.
+
+    Attributes:
+        allocation: the allocation from now on. Only devices differ from before: it has as many, of the same shares.
+        rank: of the member whose devices were exchanged.
+    """
+
+    allocation: Allocation
+    rank: int = 0
+
+    @property
+    def about(self) -> str:
+        """The id of the job that has the devices."""
+        return self.allocation.job_id
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """Free the devices that it had, and mark the others as used."""
+        draft.exchange(self.allocation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,6 +297,18 @@ class ViewDraft(DraftOf[View]):
         for member in allocation.placement.members:
             self._drop_id("residents", member.node, allocation_id)
 
+    def exchange(self, allocation: Allocation) -> None:
+        """Give a live allocation these devices in place of those that it has. Raises KeyError if it is not live."""
+        before = self.view.allocations[allocation.id]
+        self._own("allocations")[allocation.id] = allocation
+        for uuid in before.placement.uuids:
+            self._let_go(uuid, allocation.id)
+        for uuid in allocation.placement.uuids:
+            self._hold(uuid, allocation.id)
+        for old, new in zip(before.placement.members, allocation.placement.members, strict=True):
+            if self.view.given.get(new.node) == tuple(grant.uuid for grant in old.grants):
+                self._own("given")[new.node] = tuple(grant.uuid for grant in new.grants)
+
     def cordon_device(self, uuid: str, reason: str | None) -> None:
         """Cordon the device for this reason, or uncordon it (None)."""
         if reason is None:

@@ -8,10 +8,16 @@ from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.jobs.submission import Submission
 from corral.core.ports.images import ContainerProgram
+from corral.core.ports.job_devices import JobDevices
 
 
 class PodJobs(Protocol):
     """Queues pods of a cluster as jobs. Thread-safe."""
+
+    @property
+    def devices(self) -> JobDevices:
+        """The devices of all jobs, also of those whose pods Corral made."""
+        ...
 
     def live(self) -> Sequence[Job]:
         """Return the jobs for pods that have not ended."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from corral.core.model.devices.device import Node
 from corral.core.model.errors import Refused
-from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, SiteArranged
+from corral.core.model.fact import AllocationEnded, AllocationMade, DevicesExchanged, Fact, SiteArranged
 from corral.core.model.placing.allocation import Allocation, Placement
 from corral.core.model.placing.plan import Plan
 from corral.core.model.runs.run_history import PastRun
@@ -178,7 +178,8 @@ def _cluster(now: Sequence[Node], recorded: Sequence[Node]) -> list[Node]:
 
 
 def _last_placements(facts: Iterable[Fact]) -> dict[str, Placement]:
-    return {fact.allocation.job_id: fact.allocation.placement for fact in facts if isinstance(fact, AllocationMade)}
+    made = (fact.allocation for fact in facts if isinstance(fact, AllocationMade | DevicesExchanged))
+    return {allocation.job_id: allocation.placement for allocation in made}
 
 
 def _part_of(progress: Progress, before: int, total: int) -> Callable[[int, int], None]:

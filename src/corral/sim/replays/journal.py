@@ -16,7 +16,15 @@ from corral.core.ledger.database import Database
 from corral.core.ledger.reader import Reader
 from corral.core.model.devices.device import Device, Node
 from corral.core.model.errors import Refused
-from corral.core.model.fact import AllocationMade, Fact, JobChanged, JobRequeued, JobSubmitted, JobUpdated
+from corral.core.model.fact import (
+    AllocationMade,
+    DevicesExchanged,
+    Fact,
+    JobChanged,
+    JobRequeued,
+    JobSubmitted,
+    JobUpdated,
+)
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.job_update import with_changes
 from corral.core.model.jobs.phase import Phase
@@ -223,12 +231,12 @@ def _follow(one: Recorded, fact: JobChanged) -> None:
 def recorded_nodes(facts: Iterable[Fact], add_gpus: int = 0) -> list[Node]:
     """Return nodes with all devices that were ever allocated, and one with `add_gpus` more of the most common model."""
     models: dict[str, dict[str, tuple[int, str]]] = {}
-    for fact in facts:
-        if not isinstance(fact, AllocationMade):
-            continue
-        info = fact.allocation.gpu_info
+    # Of an allocation whose devices were exchanged, the last ones are those that it had.
+    made = {one.allocation.id: one.allocation for one in facts if isinstance(one, AllocationMade | DevicesExchanged)}
+    for allocation in made.values():
+        info = allocation.gpu_info
         details = iter(info.details if info is not None else ())
-        for member in fact.allocation.placement.members:
+        for member in allocation.placement.members:
             known = models.setdefault(member.node, {})
             for grant in member.grants:
                 detail = next(details, None)

@@ -2,7 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
-from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued, JobSubmitted
+from corral.core.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    DevicesExchanged,
+    Fact,
+    JobChanged,
+    JobRequeued,
+    JobSubmitted,
+)
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation
@@ -28,6 +36,8 @@ def record(facts: Sequence[Fact], history: History, *, group: Callable[[Job], st
                 (waiting.add if changes["phase"] is Phase.PENDING else waiting.discard)(job_id)
             case AllocationMade(allocation=allocation):
                 live[allocation.id] = allocation, now
+            case DevicesExchanged(allocation=allocation) if allocation.id in live:
+                live[allocation.id] = allocation, live[allocation.id][1]
             case AllocationEnded(allocation_id=allocation_id) if allocation_id in live:
                 history.runs.append(Run(*live.pop(allocation_id), now))
             case _:

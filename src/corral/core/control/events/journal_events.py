@@ -13,6 +13,7 @@ from corral.core.model.fact import (
     AllocationMade,
     CommandExecuted,
     Delta,
+    DevicesExchanged,
     Fact,
     JobChanged,
     JobRequeued,
@@ -26,7 +27,7 @@ from corral.core.ports.ledger import Ledger
 PAGE_ENTRIES = 200
 """The most entries of the journal that are read at once, so that a page is small and other readers get their turn."""
 
-_OF_A_JOB = (JobChanged, JobUpdated, AllocationMade, AllocationEnded, CommandExecuted)
+_OF_A_JOB = (JobChanged, JobUpdated, AllocationMade, AllocationEnded, DevicesExchanged, CommandExecuted)
 
 
 @dataclass(frozen=True, slots=True)

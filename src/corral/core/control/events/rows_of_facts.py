@@ -11,6 +11,7 @@ from corral.core.model.fact import (
     CommandExecuted,
     DeviceCordoned,
     DeviceHealthChanged,
+    DevicesExchanged,
     DeviceUncordoned,
     Fact,
     JobChanged,
@@ -65,6 +66,8 @@ def of_jobs(fact: Fact, find_job: FindJob) -> Told | None:
             return Told("executed", ({**_which(job_id, find_job), **ran},))
         case AllocationMade(allocation=allocation):
             return Told("allocated", ({**_which(allocation.job_id, find_job), **_held(allocation)},))
+        case DevicesExchanged(allocation=allocation):
+            return Told("exchanged", ({**_which(allocation.job_id, find_job), **_held(allocation)},))
     return None
 
 
@@ -73,6 +76,8 @@ def of_devices(fact: Fact, find_job: FindJob) -> Told | None:
     match fact:
         case AllocationMade(allocation=allocation) if allocation.placement.grants:
             return Told("allocated", _holders(allocation))
+        case DevicesExchanged(allocation=allocation):
+            return Told("exchanged", _holders(allocation))
         case AllocationEnded(job_id=job_id):
             return Told("freed", ({"job": job_id},))
         case DeviceCordoned(uuid=uuid, reason=reason):

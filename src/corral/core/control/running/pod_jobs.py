@@ -14,13 +14,17 @@ from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.jobs.submission import Submission
 from corral.core.model.view import View
 from corral.core.ports.images import ContainerProgram
+from corral.core.ports.job_devices import JobDevices
 from corral.core.ports.ledger import Decided, JobQuery, Ledger
 
 
 class LedgerPodJobs:
     """Implements `corral.core.ports.pod_jobs.PodJobs`. `stop` ends the work of an allocation whose job is STOPPING."""
 
-    def __init__(self, ledger: Ledger, service: Service, clock: Clock, stop: Callable[[str], None]) -> None:
+    def __init__(
+        self, ledger: Ledger, service: Service, clock: Clock, stop: Callable[[str], None], devices: JobDevices
+    ) -> None:
+        self.devices = devices
         self._ledger = ledger
         self._service = service
         self._clock = clock

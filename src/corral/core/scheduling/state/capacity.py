@@ -12,6 +12,7 @@ from corral.core.model.fact import (
     Delta,
     DeviceCordoned,
     DeviceHealthChanged,
+    DevicesExchanged,
     DeviceUncordoned,
     JobChanged,
     JobSubmitted,
@@ -209,6 +210,10 @@ class Capacity:
             case AllocationEnded(allocation_id=allocation_id):
                 self._forget_repelling(allocation_id)
                 self._count(self._allocations.pop(allocation_id), -1)
+            case DevicesExchanged(allocation=allocation):
+                self._count(self._allocations[allocation.id], -1)
+                self._allocations[allocation.id] = allocation
+                self._count(allocation, 1)
             case ConditionObserved(condition=condition):
                 self._renew(condition.uuid)
             case DeviceCordoned(uuid=uuid) | DeviceUncordoned(uuid=uuid) | DeviceHealthChanged(uuid=uuid):

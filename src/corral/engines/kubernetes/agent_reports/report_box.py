@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from corral.core.model.errors import Refused
 from corral.core.model.printable import printable
 from corral.engines.kubernetes.agent.agent_report import AgentReport
+from corral.engines.kubernetes.inventory.devices import is_counted
 from corral.engines.kubernetes.inventory.occupants import PodName
 
 
@@ -47,9 +48,11 @@ class ReportBox:
     def put(self, taken: NodeReport) -> None:
         """Keep this report in place of the node's last one, and tell the subscribers.
 
-        Raises Refused if another node has one of its devices.
+        Raises Refused if another node has one of its devices, or one is named like a device that is only counted.
         """
         uuids = {device.uuid for device in taken.report.node.devices}
+        if counted := sorted(filter(is_counted, uuids)):
+            raise Refused(f"node {taken.node} reports GPU {printable(counted[0])}, which is no UUID of a device")
         with self._lock:
             self._refuse_devices_of_others(taken.node, uuids)
             self._let_go(taken.node, kept=uuids)

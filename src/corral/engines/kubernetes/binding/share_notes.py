@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from corral.core.model.runs.launch import Launch
 from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers
-from corral.engines.kubernetes.inventory.planned_devices import DEVICES, PlannedDevice, written
+from corral.engines.kubernetes.inventory.planned_devices import note_of
 from corral.engines.kubernetes.shares.placed_share import PlacedShare
 
 Placed = Callable[[Launch], PlacedShare]
@@ -19,13 +19,4 @@ def as_counted(launch: Launch) -> PlacedShare:
 def share_notes(launch: Launch, pod: PodOfOthers, placed: PlacedShare, now_s: float) -> Mapping[str, str]:
     """Return the annotations for the pod of a launch. Raises BackendFailed if its devices are not known well enough."""
     share = None if pod.ask is None else pod.ask.share
-    notes = placed.notes(launch.node, now_s, share)
-    uuids = [part.uuid for part in placed.parts]
-    if uuids and None not in uuids:
-        means = [use.device.held_by(part.share_milli) for use, part in zip(launch.uses, placed.parts, strict=True)]
-        planned = [
-            PlannedDevice(part.uuid or "", part.share_milli, part.memory_mib, one)
-            for part, one in zip(placed.parts, means, strict=True)
-        ]
-        notes = {**notes, DEVICES: written(planned)}
-    return notes
+    return {**placed.notes(launch.node, now_s, share), **note_of(launch, placed.parts)}

@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from corral.clock import Clock
 from corral.core.model.devices.device import DeviceSample, Node
@@ -91,10 +92,6 @@ def _new_samples(before: SeenNode | None, samples: Sequence[DeviceSample]) -> tu
 
 
 def _says_the_same(before: DeviceSample | None, sample: DeviceSample) -> bool:
-    if before is None or _holding(before) != _holding(sample):
-        return False
-    return not sample.metered or before == sample
-
-
-def _holding(sample: DeviceSample) -> tuple[object, ...]:
-    return sample.pod, sample.parts, sample.illness, sample.metered
+    if before is None or sample.metered:
+        return before == sample
+    return before == replace(sample, taken_at=before.taken_at)

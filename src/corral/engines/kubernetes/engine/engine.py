@@ -11,6 +11,7 @@ from corral.core.control.submitting.device_request import site_catalogue
 from corral.core.control.watching.patrol import Patrol
 from corral.core.model.errors import CorralError
 from corral.core.model.home import Home
+from corral.core.model.runs.launch import LaunchPhase
 from corral.core.ports.engine import EngineTraits, Joined, Left, PodScheduler
 from corral.core.ports.node import NodeAgent
 from corral.core.ports.pod_jobs import PodJobs
@@ -34,6 +35,7 @@ from corral.engines.kubernetes.engine.launches_on_node import DEFAULT_RUNTIME, L
 from corral.engines.kubernetes.engine.node_agent import ClusterNodeAgent
 from corral.engines.kubernetes.engine.node_book import NodeBook
 from corral.engines.kubernetes.engine.other_schedulers import OtherSchedulers
+from corral.engines.kubernetes.engine.reported_nodes import LOOK_S, ReportedNodes
 from corral.engines.kubernetes.engine.runtimes import ClusterRuntime
 from corral.engines.kubernetes.extender.placed_pods import PlacedPods
 from corral.engines.kubernetes.inventory.occupants import keep_occupant
@@ -101,16 +103,19 @@ def make_engine(home: Home, settings: Settings, clock: SystemClock) -> "Kubernet
     """
     named = settings.kubernetes
     cluster = Cluster.connect(named.kubeconfig, named.context, named.namespace)
-    return KubernetesEngine(cluster, home, settings, clock)
+    return KubernetesEngine(cluster, home, settings, clock, ReportBox())
 
 
 class KubernetesEngine:
     """Implements `corral.core.ports.engine.NodeEngine`.
 
-    All calls go to one API server, so its nodes share threads and a feed.
+    All calls go to one API server, so its nodes share threads and a feed. `reports` are those of the agents on its
+    nodes.
     """
 
-    def __init__(self, cluster: Cluster, home: Home, settings: Settings, clock: SystemClock) -> None:
+    def __init__(
+        self, cluster: Cluster, home: Home, settings: Settings, clock: SystemClock, reports: ReportBox
+    ) -> None:
         self._cluster = cluster
         self._clock = clock
         catalogue = site_catalogue(settings, home)
@@ -122,7 +127,7 @@ class KubernetesEngine:
         node_facts.subscribe(self._book.nodes_changed)
         occupants = self._pods.cache(partial(keep_occupant, names=names_of_parts))
         occupants.subscribe(self._book.occupants_changed)
-        self._reports = ReportBox()
+        agent_pods = self._pods.cache(agent_pods_of(settings.kubernetes.agent_account))
         site, names = _pod_site(cluster, settings), names_of_server(home.cluster_tag_file)
         self._own_pods = pods = PodRuntime(
             cluster,
@@ -150,9 +155,9 @@ class KubernetesEngine:
         users = dict(settings.kubernetes.pod_users)
         self._placed = PlacedPods(cluster, occupants, self._binding, users, names_of_parts)
         self._report_taker = ReportTaker(
-            self._reports,
+            reports,
             TokenReviews(cluster, settings.kubernetes.agent_account, clock),
-            self._pods.cache(agent_pods_of(settings.kubernetes.agent_account)),
+            agent_pods,
             self._placed.occupant,
             clock,
             silent_after_s=max(settings.node_silent_after_s, REPORTS_UNTIL_SILENT * REPORT_EVERY_S),
@@ -171,6 +176,9 @@ class KubernetesEngine:
             tag=names.tag,
             names=names_of_parts,
         )
+        self._agents = ReportedNodes(
+            self._book, reports, agent_pods, clock, phase=self._phase, refusal=self._report_taker.refusal
+        )
         health = _ClusterHealth(cluster, self._nodes, self._pods)
         self.traits = EngineTraits(
             "kubernetes",
@@ -187,6 +195,7 @@ class KubernetesEngine:
             # Jobs run and start without readings.
             Patrol("gpu-readings", readings.look, readings.interval_s, vital=False, at_once=True),
         )
+        self._agents_patrol = Patrol("node-agents", self._agents.look, LOOK_S)
         self._members: frozenset[str] = frozenset()
         self._uid: str | None = None
         self._watchers: tuple[Joined, Left] | None = None
@@ -239,14 +248,16 @@ class KubernetesEngine:
     def attend(self, jobs: PodJobs) -> None:
         self._binding.attend(jobs)
         self._placed.attend(jobs)
+        self._agents.attend(jobs.devices)
 
     def watch(self, joined: Joined, left: Left) -> None:
         self._watchers = joined, left
+        self._agents_patrol.start()
         self._binding.begin()
 
     def close(self) -> None:
         self._binding.close()
-        for patrol in self._patrols:
+        for patrol in (*self._patrols, self._agents_patrol):
             patrol.close()
         for runtime in self._runtimes.values():
             runtime.close()
@@ -266,6 +277,9 @@ class KubernetesEngine:
         for name in sorted(now - self._members):
             joined(name, self._agent(name))
         self._members = now
+
+    def _phase(self, launch_id: str) -> LaunchPhase:
+        return self._runtimes[self._records.runtime_of(launch_id) or DEFAULT_RUNTIME].report(launch_id).phase
 
     def _agent(self, name: str, *, departed: bool = False) -> ClusterNodeAgent:
         look = self._others.look

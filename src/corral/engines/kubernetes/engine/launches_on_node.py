@@ -11,7 +11,7 @@ from corral.core.ports.runtime import Execution, InnerCommand
 from corral.engines.kubernetes.engine.cluster_launches import ClusterLaunches
 from corral.engines.kubernetes.engine.node_book import NodeBook
 from corral.engines.kubernetes.engine.runtimes import ClusterRuntime
-from corral.engines.kubernetes.inventory.devices import slot_of_id
+from corral.engines.kubernetes.inventory.devices import is_counted, slot_of_id
 
 DEFAULT_RUNTIME = "container"
 
@@ -41,7 +41,7 @@ class LaunchesOnNode:
         if silence is not None:
             raise NodeUnreachable(silence)
         self.look(self.name)
-        self.book.choose(self.name, map(slot_of_id, uuids))
+        self.book.choose(self.name, [slot_of_id(uuid) for uuid in uuids if is_counted(uuid)])
         seen = self.book.see(self.name)
         wanted = frozenset(uuids)
         return Readiness(() if seen is None else tuple(one for one in seen.samples if one.uuid in wanted))
@@ -119,6 +119,9 @@ class LaunchesOnNode:
         """Raise DevicesTaken if another scheduler took GPUs since the decision, or GPUs have become unhealthy."""
         if not launch.uses:
             return
+        by_count = self.book.reported(self.name) is None
+        if any(is_counted(use.device.uuid) is not by_count for use in launch.uses):
+            raise DevicesTaken(f"the GPUs of node {self.name} have other names by now: its agent came, or was removed")
         self.look(self.name)
         if (too_many := self.book.overbooked(self.name)) > 0:
             raise DevicesTaken(

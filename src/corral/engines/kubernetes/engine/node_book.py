@@ -3,16 +3,23 @@
 import math
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from corral.clock import Clock
+from corral.core.model.devices.device import Device
 from corral.core.model.runs.launch import DeviceUse, Launch
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.sharing.definitions import Catalogue
+from corral.engines.kubernetes.agent_reports.reported_node import (
+    HeldByLaunch,
+    Reported,
+    see_reported,
+    shares_by_report,
+)
 from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
 from corral.engines.kubernetes.cluster.watch_state import Change
-from corral.engines.kubernetes.inventory.devices import slot_count, slot_of_id
+from corral.engines.kubernetes.inventory.devices import is_counted, slot_count, slot_of_id
 from corral.engines.kubernetes.inventory.occupants import Occupant, PodName
 from corral.engines.kubernetes.inventory.readings.cluster_readings import GpuContainer, is_exporter
 from corral.engines.kubernetes.inventory.readings.gpu_reading import NO_READINGS, GpuReading, NodeReadings
@@ -32,11 +39,17 @@ AHEAD_S = 5.0
 
 @dataclass(slots=True)
 class _Held:
-    """The resources of a launch on its node: its slots with milli-GPU of each, and its pod, which may not exist yet."""
+    """The resources of a launch on its node: its devices, milli-GPU of each, and its pod, which may not exist yet."""
 
-    slots: tuple[int, ...]
+    uuids: tuple[str, ...]
     pod: PodName
     milli: tuple[int, ...] = ()
+
+    @property
+    def slots(self) -> dict[int, int]:
+        """The milli-GPU of each slot among its devices."""
+        pairs = zip(self.uuids, self.milli, strict=True)
+        return {slot_of_id(uuid): milli for uuid, milli in pairs if is_counted(uuid)}
 
 
 @dataclass(slots=True)
@@ -57,6 +70,10 @@ class _KnownNode:
     others_came_s: float = -math.inf
     """The time (monotonic seconds) at which the last pod of others came."""
     read: NodeReadings = NO_READINGS
+    reported: Reported | None = None
+    """What its agent reports; None if it has no agent, and its devices are counted."""
+    renaming: str | None = None
+    """Why nothing starts on it while its devices get other names."""
     seen: SeenNode | None = None
     changed: bool = True
     """Whether anything but the readings has changed since the last view of the node."""
@@ -178,8 +195,8 @@ class NodeBook:
             if known is None or known.facts is None:
                 return 0
             if known.shared is not None:
-                return _overbooked_in_parts(known, known.shared)
-            held = sum(len(held.slots) for held in known.held.values())
+                return 0 if known.reported is not None else _overbooked_in_parts(known, known.shared)
+            held = sum(held.milli.count(MILLI_PER_DEVICE) for held in known.held.values())
             return held + sum(one.gpus for one in known.others()) - gpus_of(known.facts.allocatable)
 
     # The slots of jobs
@@ -194,14 +211,24 @@ class NodeBook:
 
     def hold(self, launch: Launch, pod: PodName) -> None:
         """Record that the launch has its devices, and `pod` is its pod."""
-        slots = tuple(slot_of_id(use.device.uuid) for use in launch.uses)
+        uuids = tuple(use.device.uuid for use in launch.uses)
         with self._changed:
             known = self._known(launch.node)
-            known.held[launch.id] = _Held(slots, pod, tuple(use.newcomer.grant.share_milli for use in launch.uses))
-            for slot in slots:
+            held = _Held(uuids, pod, tuple(use.newcomer.grant.share_milli for use in launch.uses))
+            known.held[launch.id] = held
+            for slot in held.slots:
                 known.chosen.pop(slot, None)
             self._places[launch.id] = launch.node
             self._touch(launch.node)
+
+    def exchange(self, node: str, devices: Mapping[str, Sequence[Device]]) -> None:
+        """Record that launches on a node have these devices instead, by launch id."""
+        with self._changed:
+            known = self._known(node)
+            for launch_id, theirs in devices.items():
+                if (held := known.held.get(launch_id)) is not None:
+                    known.held[launch_id] = replace(held, uuids=tuple(device.uuid for device in theirs))
+            self._touch(node)
 
     def release(self, launch_id: str) -> None:
         """Record that the launch holds nothing any more."""
@@ -219,12 +246,51 @@ class NodeBook:
         for launch_id in gone:
             self.release(launch_id)
 
+    # Agents on nodes
+
+    def report(self, node: str, reported: Reported | None) -> None:
+        """Record what a node's agent reports; None if the node has no agent. The node is open again."""
+        with self._changed:
+            known = self._known(node)
+            if (known.reported is None) is not (reported is None):
+                known.seen = None
+            if known.reported is not reported or known.renaming is not None:
+                known.reported, known.renaming = reported, None
+                self._touch(node)
+
+    def close(self, node: str, why: str) -> None:
+        """Let nothing start on a node until its agent's next report is recorded. `why` has no full stop."""
+        with self._changed:
+            known = self._known(node)
+            if known.renaming != why:
+                known.renaming = why
+                self._touch(node)
+
+    def reported(self, node: str) -> Reported | None:
+        """Return what was recorded last of a node's agent; None if its devices are counted."""
+        with self._changed:
+            known = self._nodes.get(node)
+            return None if known is None else known.reported
+
+    def held_on(self, node: str) -> list[HeldByLaunch]:
+        """Return the launches that hold resources of a node."""
+        with self._changed:
+            known = self._nodes.get(node)
+            return [] if known is None else _held(known)
+
+    def nodes(self) -> list[tuple[NodeFacts, ServedShares | None]]:
+        """Return the nodes that the cluster has now, each with the devices of which it gives parts."""
+        with self._changed:
+            return [(known.facts, known.shared) for known in self._nodes.values() if known.facts is not None]
+
     # The known state
 
     def placed(self, launch: Launch) -> PlacedShare:
         """Return the devices of a launch as its node's software knows them."""
         with self._changed:
-            shared = self._known(launch.node).shared
+            known = self._known(launch.node)
+            last = None if known.reported is None else known.reported.last
+            shared = known.shared if last is None else shares_by_report(known.shared, last)
         return PlacedShare(shared, tuple(_placed_part(use, shared) for use in launch.uses), self._catalogue)
 
     def contested(self) -> dict[str, tuple[str, ...]]:
@@ -295,13 +361,20 @@ class NodeBook:
             return {
                 name: known.read.gpus
                 for name, known in self._nodes.items()
-                if known.read.gpus and known.seen and not any(sample.metered for sample in known.seen.samples)
+                if known.read.gpus
+                and known.seen
+                and not known.reported
+                and not any(sample.metered for sample in known.seen.samples)
             }
 
     def silences(self) -> dict[str, str | None]:
         """Return for each node why nothing can start there, or None."""
         with self._changed:
-            return {name: silence_of(known.facts) for name, known in self._nodes.items() if known.facts is not None}
+            return {
+                name: silence_of(known.facts) or known.renaming
+                for name, known in self._nodes.items()
+                if known.facts is not None
+            }
 
     def silence(self, node: str) -> str | None:
         """Return why nothing can start on a node, None if something can."""
@@ -309,7 +382,7 @@ class NodeBook:
             known = self._nodes.get(node)
             if known is None or known.facts is None:
                 return f"the cluster has no node {node} any more"
-            return silence_of(known.facts)
+            return silence_of(known.facts) or known.renaming
 
     def see(self, node: str) -> SeenNode | None:
         """Return the current state of the node, or None if the cluster has no node of that name."""
@@ -320,7 +393,7 @@ class NodeBook:
                 return None
             if known.seen is None or known.changed:
                 known.seen, known.changed = _seen(known, known.facts, now, now_s), False
-            if known.seen.read is not known.read:
+            if known.reported is None and known.seen.read is not known.read:
                 known.seen = with_readings(known.seen, known.read, now)
             return known.seen
 
@@ -344,7 +417,7 @@ class NodeBook:
 
     def _drop_if_empty(self, node: str) -> None:
         known = self._nodes[node]
-        if known.facts is None and not known.occupants and not known.held and not known.ahead:
+        if known.facts is None and not known.occupants and not known.held and not known.ahead and not known.reported:
             del self._nodes[node]
 
     def _touch(self, node: str) -> None:
@@ -359,6 +432,18 @@ class NodeBook:
 
 def _seen(known: _KnownNode, facts: NodeFacts, now: float, now_s: float) -> SeenNode:
     """Return the node without its readings. `now` is in Unix seconds, `now_s` by the monotonic clock."""
+    if known.reported is not None:
+        held = _held(known)
+        return see_reported(
+            facts,
+            known.reported,
+            known.others(),
+            held,
+            before=known.seen,
+            now=now,
+            shared=known.shared,
+            closed=known.closed,
+        )
     own = {held.pod: held.slots for held in known.held.values()}
     slots = {slot for held in known.held.values() for slot in held.slots}
     chosen = {slot for slot, until_s in known.chosen.items() if until_s > now_s}
@@ -372,7 +457,7 @@ def _overbooked_in_parts(known: _KnownNode, shared: ServedShares) -> int:
     """Return how many devices of jobs have more parts given away than they are whole."""
     own: dict[int, int] = {}
     for held in known.held.values():
-        for slot, milli in zip(held.slots, held.milli, strict=True):
+        for slot, milli in held.slots.items():
             own[slot] = own.get(slot, 0) + milli
     parts = held_parts(len(shared.devices), shared, known.others())
     of_others = {slot: sum(part.share_milli for part in found) for slot, found in parts.items()}
@@ -382,10 +467,19 @@ def _overbooked_in_parts(known: _KnownNode, shared: ServedShares) -> int:
 
 
 def _placed_part(use: DeviceUse, shared: ServedShares | None) -> PlacedPart:
-    slot, grant = slot_of_id(use.device.uuid), use.newcomer.grant
+    grant = use.newcomer.grant
+    if not is_counted(use.device.uuid):
+        whole_mib = use.device.memory_mib if grant.share_milli == MILLI_PER_DEVICE else None
+        memory_mib, cores = grant.memory_mib or whole_mib, use.newcomer.cores_percent or 0
+        return PlacedPart(use.device.index, use.device.uuid, grant.share_milli, memory_mib, cores)
+    slot = slot_of_id(use.device.uuid)
     known = shared.devices[slot] if shared is not None and slot < len(shared.devices) else None
     memory_mib = grant.memory_mib
     if memory_mib is None and known is not None and grant.share_milli == MILLI_PER_DEVICE:
         memory_mib = known.memory_mib
     uuid = None if known is None else known.uuid
     return PlacedPart(slot, uuid, grant.share_milli, memory_mib, use.newcomer.cores_percent or 0)
+
+
+def _held(known: _KnownNode) -> list[HeldByLaunch]:
+    return [HeldByLaunch(launch_id, held.pod, held.uuids) for launch_id, held in sorted(known.held.items())]

@@ -3,6 +3,8 @@
 A cluster does not identify single devices, so each is known by its node and its slot: a number from 0.
 """
 
+import re
+
 from corral.core.model.devices.device import Device
 from corral.core.model.devices.means import Means
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_labels, vendor_of_node
@@ -15,10 +17,17 @@ MOST_SLOTS = 1024
 
 UNKNOWN_MODEL = "unknown GPU"
 
+_COUNTED = re.compile(r".+\Wgpu-\d{1,4}", re.ASCII)
+
 
 def device_id(node: str, slot: int) -> str:
     """Return the substitute for the UUID of a device whose UUID is unknown."""
     return f"{node}.gpu-{slot}"
+
+
+def is_counted(uuid: str) -> bool:
+    """Return whether this is an id that `device_id` has made, and no UUID."""
+    return _COUNTED.fullmatch(uuid) is not None
 
 
 def slot_of_id(uuid: str) -> int:

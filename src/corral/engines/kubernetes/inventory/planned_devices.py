@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corral.core.model.devices.means import Means
+from corral.core.model.runs.launch import Launch
 from corral.core.model.units import MILLI_PER_DEVICE
+from corral.vendors.vendor import PlacedPart
 
 DEVICES = "corral.dev/devices"
 
@@ -36,6 +38,19 @@ def written(devices: Sequence[PlannedDevice]) -> str:
         f"{one.uuid}:{one.share_milli}:{'' if one.memory_mib is None else one.memory_mib}:{one.means.value}"
         for one in devices
     )
+
+
+def note_of(launch: Launch, parts: Sequence[PlacedPart]) -> dict[str, str]:
+    """Return the annotation for the pod of a launch; none if it is not known which devices its parts are of."""
+    uuids = [part.uuid for part in parts]
+    if not uuids or None in uuids:
+        return {}
+    means = [use.device.held_by(part.share_milli) for use, part in zip(launch.uses, parts, strict=True)]
+    planned = [
+        PlannedDevice(part.uuid or "", part.share_milli, part.memory_mib, one)
+        for part, one in zip(parts, means, strict=True)
+    ]
+    return {DEVICES: written(planned)}
 
 
 def planned(text: str) -> tuple[PlannedDevice, ...] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from corral.core.model.devices.device import DeviceSample, HeldPart, HoldingPod, HostUse, Node
+from corral.core.model.devices.device import Device, DeviceSample, HeldPart, HoldingPod, HostUse, Node
 from corral.core.model.devices.means import HostMeans
 from corral.core.model.placing.placement_rules import HOSTNAME_LABEL, Labels, Resident
 from corral.engines.kubernetes.cluster.amounts import Amounts
@@ -76,7 +76,7 @@ def see_node(
     known = slot_count(facts, shared)
     slots = max(known, max(held, default=-1) + 1)
     sick = sick_count(facts, shared) + slots - known
-    ordered = sorted(others, key=lambda one: (one.pod.created_at or 0.0, one.pod.namespace, one.pod.name))
+    ordered = in_order(others)
     claims = [PodClaim(one.uid, slots if one.unreadable is not None else one.gpus) for one in ordered]
     parts: Mapping[int, tuple[HeldPart, ...]] = {}
     if shared is not None:
@@ -84,16 +84,27 @@ def see_node(
         claims = [PodClaim(one.uid, slots) for one in ordered if one.unreadable or one.unread_shares]
     use = assign(slots, held, claims, sick, SlotUse() if before is None else before.use, chosen=chosen)
     same = before is not None and before.facts is facts and len(before.node.devices) == slots
-    bare = before.node if before is not None and same else _bare_node(facts, slots, shared, closed)
-    node = replace(
-        bare,
-        taken=_taken(facts.allocatable, ordered),
-        most_members=max(0, facts.allocatable.pods - len(ordered)),
-        others=tuple(Resident(one.tags, one.apart, foreign=True) for one in ordered),
-    )
+    devices = devices_of(facts, slots) if shared is None else shared_devices(facts, shared, slots)
+    bare = before.node if before is not None and same else bare_node(facts, devices, closed)
+    node = peopled(bare, facts, ordered)
     pods = {one.uid: one.pod for one in ordered}
     holders = None if shared is not None or _in_parts(facts) else _holders(use, pods, own)
     return SeenNode(facts, node, use, holders, _samples(node, pods, use, _Shared(parts, _known_sick(shared)), now))
+
+
+def in_order(others: Iterable[Occupant]) -> list[Occupant]:
+    """Return the pods in a stable order, the oldest first."""
+    return sorted(others, key=lambda one: (one.pod.created_at or 0.0, one.pod.namespace, one.pod.name))
+
+
+def peopled(bare: Node, facts: NodeFacts, others: Sequence[Occupant]) -> Node:
+    """Return the node with the pods on it that belong to no job."""
+    return replace(
+        bare,
+        taken=_taken(facts.allocatable, others),
+        most_members=max(0, facts.allocatable.pods - len(others)),
+        others=tuple(Resident(one.tags, one.apart, foreign=True) for one in others),
+    )
 
 
 def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
@@ -134,12 +145,12 @@ def why_closed(facts: NodeFacts) -> str | None:
     return None
 
 
-def _bare_node(facts: NodeFacts, slots: int, shared: ServedShares | None, closed: str | None) -> Node:
+def bare_node(facts: NodeFacts, devices: tuple[Device, ...], closed: str | None) -> Node:
     """Return the node without the workloads on it."""
     total, found = facts.allocatable, gpu_labels(facts)
     return Node(
         name=facts.name,
-        devices=devices_of(facts, slots) if shared is None else shared_devices(facts, shared, slots),
+        devices=devices,
         cpu_milli=total.cpu_milli,
         memory_mib=total.memory_bytes // MIB,
         disk_mib=total.ephemeral_storage_bytes // MIB,

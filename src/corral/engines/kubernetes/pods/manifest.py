@@ -11,6 +11,7 @@ from corral.core.model.placing.placement_rules import Toleration
 from corral.core.model.runs.launch import Launch, LaunchPhase, member_of
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_resource
 from corral.engines.kubernetes.cluster.placement_fields import REQUIRED
+from corral.engines.kubernetes.inventory.planned_devices import note_of
 from corral.engines.kubernetes.pods.names import (
     ALLOCATION,
     CHECKPOINT_GRACE,
@@ -105,6 +106,7 @@ def pod_of(
             NODE: launch.node,
             **_checkpoint(job),
             **(placed.notes(launch.node, now, None) if launch.uses else {}),
+            **note_of(launch, placed.parts),
         },
         "finalizers": [FINALIZER],
     }
