@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help environment setup web web-types declared python install uninstall lint ahead test test-install genai-bench test-genai-bench
-.PHONY: demo bench soak lock clean
+.PHONY: demo bench soak lock image clean
 
 help:
 	@echo 'make demo         set up, then show Corral on the GPUs of this machine, or on mock ones (KEEP=1 leaves it running)'
@@ -24,6 +24,7 @@ help:
 	@echo 'make install      install for everybody in PREFIX=/usr/local (as root), or for you in PREFIX=$$HOME/.local'
 	@echo 'make uninstall    remove what that installed in PREFIX; jobs, logs and settings stay'
 	@echo 'make genai-bench  install genai-bench, with which the autotuner measures, in GENAI_BENCH=.venv/genai-bench (1.3 GB)'
+	@echo 'make image        build the image for Kubernetes with Docker, IMAGE=corral:0.1.0 on BASE=python:3.11-slim-bookworm'
 	@echo 'make lint         lint, types, import rules'
 	@echo 'make bench        set up, then print every figure beside its anchor'
 	@echo 'make soak         set up, then a mixed load and kills for SOAK_MINUTES=20, SOAK_JOBS=50000, on Kubernetes SOAK_PODS=2000,'
@@ -111,6 +112,10 @@ test: setup
 # Real environments, which are fetched for it: a few minutes.
 test-install: setup
 	CORRAL_TEST_INSTALL=1 $(BIN)/pytest -p no:randomly tests/deploy
+
+# With this Python's own version, unless BASE is another image with it.
+image: setup
+	@$(BIN)/python deploy/build_image.py $(if $(IMAGE),--tag $(IMAGE)) $(if $(BASE),--base $(BASE))
 
 # With an environment of its own: what it needs is large, and not what Corral's other parts are tested with.
 GENAI_BENCH ?= $(VENV)/genai-bench
