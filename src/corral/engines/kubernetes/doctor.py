@@ -13,6 +13,7 @@ from corral.core.sharing.definitions import Catalogue
 from corral.engines.kubernetes.binding.lease_record import lease_name, read_lease
 from corral.engines.kubernetes.binding.notices import NOT_QUEUED
 from corral.engines.kubernetes.binding.pods_of_others import SCHEDULER
+from corral.engines.kubernetes.claimed_devices import RESOURCE_CLAIMS, keep_claimed
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import MissingRight, NoSuchObject
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources, gpus_of
@@ -145,7 +146,7 @@ def examine(
         checks |= {"schedulers": _schedulers}
     checks |= {"binding": _binding, "queued": _queued, "resource names": _resource_names}
     if gpus is not None:
-        checks |= _troubles(cluster)
+        checks |= {"claims": _claims} | _troubles(cluster)
     for about, check in {**checks, **more}.items():
         try:
             yield check(examined)
@@ -352,6 +353,23 @@ def _resource_names(examined: Examined) -> CheckResult:
     told = "; ".join(f"{one.config_map}: {why}" for one, why in wrong[:SHOWN]) + more_of(len(wrong))
     advice = f"kubectl -n {NAMESPACE} edit configmap {wrong[0][0].config_map}"
     return CheckResult("resource names", WARNING, f"{count_of(len(wrong), 'ConfigMap')} without effect: {told}", advice)
+
+
+def _claims(examined: Examined) -> CheckResult:
+    """Check whether claims have GPUs of nodes that offer them in another way, too."""
+    try:
+        kept = examined.cluster.read_all(RESOURCE_CLAIMS, keep_claimed)
+    except NoSuchObject:
+        return CheckResult("claims", OK, "this cluster has no ResourceClaims of version v1")
+    offering = {one.node_name for one in examined.nodes if one.total_gpus}
+    devices = sorted(one for claimed in kept for one in claimed if one.pool in offering)
+    if not devices:
+        return CheckResult("claims", OK, "no ResourceClaim has a GPU that a node offers to pods, too")
+    found = _some([f"{one.claim} has {one.device} of {one.pool}" for one in devices])
+    advice = (
+        "leave GPUs of a node to one of the two, its device plugin or its DRA driver: Corral counts what pods request"
+    )
+    return CheckResult("claims", WARNING, f"GPUs can be given twice: {found}", advice)
 
 
 def _why(pod: PodFacts) -> str:
