@@ -132,6 +132,14 @@ def test_a_pod_that_plans_for_itself_what_another_has_does_not_get_it() -> None:
         matched(GPUS, book(owner, pod("thief", 1), given=(whole(owner, 1),)), (uuid(1),))
 
 
+def test_a_pod_that_plans_more_than_it_asks_for_keeps_nothing_from_others() -> None:
+    greedy = pod("greedy", *range(8), count=1)
+    free = pod("free", count=1, planned=False, at=1)
+    assert matched(GPUS, book(greedy, free, given=(whole(greedy, 0),)), (uuid(1),)).pod == "free"
+    waiting = book(replace(greedy, containers=(ContainerAsk("main", False, {WHOLE: 2}),)), free)
+    assert matched(GPUS, waiting, (uuid(1),)).pod == "free"
+
+
 def test_devices_of_an_init_container_are_the_pods_later() -> None:
     asks = (ContainerAsk("init", True, {WHOLE: 1}), ContainerAsk("main", False, {WHOLE: 1}))
     both = replace(pod("a", 1), containers=asks)

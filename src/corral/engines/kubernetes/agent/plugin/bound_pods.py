@@ -49,6 +49,12 @@ class BoundPod:
     bad_plan: bool = False
     version: int = 0
 
+    def asked(self, resource: str) -> int:
+        """How many of a resource the pod gets at most at a time."""
+        amounts = [(one.init, one.amounts.get(resource, 0)) for one in self.containers]
+        together = sum(amount for init, amount in amounts if not init)
+        return max([together, *(amount for init, amount in amounts if init)])
+
     def __str__(self) -> str:
         return printable(f"pod {self.namespace}/{self.name}")
 

@@ -299,11 +299,14 @@ def _planned_for_others(offer: Offer, book: Book, pod_uid: str) -> dict[str, int
     """The ids of each device that are planned for other pods, which do not have them yet."""
     kept: dict[str, int] = {}
     for pod in book.pods:
-        if pod.uid != pod_uid and any(one.amounts.get(offer.resource) for one in pod.containers):
-            has = book.units_of(pod.uid, offer.resource)
-            for uuid, units in _planned_units(pod).items():
-                missing = units * offer.units // UNITS - has.get(uuid, 0)
-                kept[uuid] = kept.get(uuid, 0) + max(0, missing)
+        if pod.uid == pod_uid:
+            continue
+        has, plan = book.units_of(pod.uid, offer.resource), _planned_units(pod)
+        planned = {uuid: units * offer.units // UNITS for uuid, units in plan.items()}
+        # Who may write pods could plan for one what it does not ask for, so that nobody got it.
+        if sum(has.values()) < pod.asked(offer.resource) >= sum(planned.values()):
+            for uuid, units in planned.items():
+                kept[uuid] = kept.get(uuid, 0) + max(0, units - has.get(uuid, 0))
     return kept
 
 
