@@ -68,7 +68,8 @@ def shares_by_report(shared: ServedShares | None, last: NodeReport) -> ServedSha
     if shared is None or not gives_parts(last, shared):
         return None
     devices = tuple(SharedDevice(one.uuid, one.memory_mib, one.model) for one in _whole_devices(last))
-    return replace(shared, devices=devices, sick=0)
+    # A container that takes its device by UUID is no client of a daemon.
+    return replace(shared, devices=devices, sick=0, by_uuid=shared.layer.means is Means.HOOK)
 
 
 def counted_devices(facts: NodeFacts, shared: ServedShares | None, slots: int) -> tuple[Device, ...]:

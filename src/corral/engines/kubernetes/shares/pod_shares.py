@@ -17,7 +17,7 @@ from corral.core.sharing.resources import to_ask
 from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources
 from corral.engines.kubernetes.cluster.objects import mapping, sequence, text
 from corral.engines.kubernetes.cluster.quantities import BadQuantity, whole
-from corral.engines.kubernetes.shares.share_layers import layer_of_resource, share_layers
+from corral.engines.kubernetes.shares.share_layers import BY_UUID, layer_of_resource, share_layers
 from corral.vendors.registry import vendor_named
 from corral.vendors.vendor import ShareLayer
 
@@ -28,9 +28,6 @@ FRACTION, MEMORY, COUNT = "gpu-fraction", "gpu-memory", "gpu-fraction-num-device
 
 VISIBLE = "corral.dev/visible-devices"
 """The annotation with the UUIDs of the pod's devices, from which a container without a resource takes them."""
-
-BY_UUID = "corral.dev/devices"
-"""What devices are given by, if their node's agent gives them by UUID."""
 
 
 @dataclass(frozen=True, slots=True)

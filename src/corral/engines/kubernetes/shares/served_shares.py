@@ -12,7 +12,7 @@ from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.sharing.definitions import Catalogue
 from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
-from corral.engines.kubernetes.shares.share_layers import share_layers, unit_of
+from corral.engines.kubernetes.shares.share_layers import BY_UUID, share_layers, unit_of
 from corral.untrusted import Unread, guarded
 from corral.vendors.vendor import PlacedPart, ShareLayer, Vendor
 
@@ -37,17 +37,20 @@ class ServedShares:
 
     Attributes:
         sick: how many devices are unhealthy, if it is unknown which.
+        by_uuid: whether a container may also take a device by its UUID, because Corral alone gives them out.
     """
 
     layer: ShareLayer
     vendor: Vendor
     devices: tuple[SharedDevice, ...]
     sick: int = 0
+    by_uuid: bool = False
 
     @property
     def offered_as(self) -> tuple[str, ...]:
         """The resources by which pods get the devices."""
-        return tuple(dict.fromkeys(name for name in (self.layer.count, self.layer.known_by) if name is not None))
+        names = (self.layer.count, self.layer.known_by, BY_UUID if self.by_uuid else None)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def served_shares(facts: NodeFacts, catalogue: Catalogue | None = None) -> ServedShares | None:

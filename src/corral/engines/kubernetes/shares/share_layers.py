@@ -9,6 +9,9 @@ from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
 from corral.vendors.registry import vendors
 from corral.vendors.vendor import ShareLayer, Vendor
 
+BY_UUID = "corral.dev/devices"
+"""By what a container takes a device that it gets by no resource: its UUID, which Corral writes on the pod."""
+
 
 @cache
 def share_layers() -> tuple[tuple[ShareLayer, Vendor], ...]:
