@@ -58,8 +58,8 @@ class AmdSmiSource:
     unopened: tuple[str, ...] = ()
     one_by_one = True
 
-    def __init__(self, clock: Clock, smi: Any) -> None:
-        """`smi` is the module `amdsmi`."""
+    def __init__(self, clock: Clock, smi: Any, *, listens: bool = False) -> None:
+        """`smi` is the module `amdsmi`. Who `listens` hears of errors, and opens the driver for that as programs do."""
         self._clock = clock
         self._smi = smi
         self._found: FoundDevices | None = None
@@ -68,6 +68,7 @@ class AmdSmiSource:
         self._seen: dict[str, _Seen] = {}
         self._vitals = AmdVitals(smi, self._ask)
         self._events = AmdEvents(smi)
+        self._listens = listens
 
     def found(self) -> FoundDevices:
         """The inventory, at most a minute old. Raises BackendFailed if the driver does not answer."""
@@ -114,7 +115,8 @@ class AmdSmiSource:
         handles = self._ask(self._smi.amdsmi_get_processor_handles) or []
         seen = [one for one in map(self._look, handles) if one is not None]
         self._seen = {one.uuid: one for one in seen}
-        self._events.listen({one.uuid: one.handle for one in seen})
+        if self._listens:
+            self._events.listen({one.uuid: one.handle for one in seen})
         boards: dict[str, list[_Seen]] = {}
         for one in seen:
             # The partitions of a device differ in the last part of their address.
@@ -264,6 +266,8 @@ class AmdSmiSource:
         return tuple(
             DeviceProcess(int(one["pid"]), int(one["memory_usage"]["vram_mem"]) // _MIB)
             for one in sorted(listed, key=lambda one: int(one["pid"]))
+            # Who listens to the driver may be listed itself, and uses no device.
+            if int(one["pid"]) != os.getpid()
         )
 
     def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -279,10 +283,10 @@ class AmdSmiSource:
 
 def open_amdsmi(clock: Clock, care: Care = CARELESS) -> AmdSmiSource:
     """A source whose driver has answered. Raises BackendFailed if it does not answer."""
-    del care
     if not os.path.exists(KERNEL_DRIVER):
         raise NotHere(f"the kernel has no AMD driver ({KERNEL_DRIVER} is missing)")
-    source = AmdSmiSource(clock, load_amdsmi())
+    # Only who watches devices all the time can tell what happened to them.
+    source = AmdSmiSource(clock, load_amdsmi(), listens=care is not CARELESS)
     if not source.found().devices:
         source.close()
         raise BackendFailed("the AMD driver is loaded and finds no GPU")
