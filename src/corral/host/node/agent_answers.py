@@ -6,6 +6,7 @@ shown in terminals and logs.
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from corral.core.model.devices.device import DeviceSample, Node
@@ -52,6 +53,8 @@ _MAX_AMOUNT = 2**53
 _MAX_COUNT = 2**31
 _LATEST = 1e11
 """The latest moment in Unix seconds that an agent may name, in the year 5138: it can be shown as a date."""
+
+_NUMBERS = frozenset({int, float, bool})
 
 _SIGNED = frozenset(
     {
@@ -109,11 +112,22 @@ def check_count(things: Collection[object], most: int, what: str) -> None:
     _expect(len(things) <= most, f"{len(things)} {what}, and {most} are the most")
 
 
+@cache
+def _fields_of(kind: type) -> tuple[str, ...]:
+    """The names of the fields of a class of values; () if it has none, as text and numbers."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
+
+
 def check_texts(value: Any, longest: int) -> None:
     """Refuse text in a value that is too long, and in names also text of several lines."""
+    if value is None or type(value) in _NUMBERS:
+        # Most of what a server hears is readings: it hears many a second.
+        return
     if isinstance(value, str):
-        _expect(len(value) <= longest, f"a text of {len(value)} characters, and {longest} are the most")
-        _expect(longest > MAX_NAME or printable(value) == value, f"a name is not printable: {printable(value)!r:.80}")
+        if len(value) > longest:
+            raise Refused(f"a text of {len(value)} characters, and {longest} are the most")
+        if longest <= MAX_NAME and printable(value) != value:
+            raise Refused(f"a name is not printable: {printable(value)!r:.80}")
     elif isinstance(value, tuple):
         for one in value:
             check_texts(one, longest)
@@ -121,18 +135,22 @@ def check_texts(value: Any, longest: int) -> None:
         for name, one in value.items():
             check_texts(name, longest)
             check_texts(one, longest)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for one in dataclasses.fields(value):
-            check_texts(getattr(value, one.name), longest)
+    else:
+        for name in _fields_of(type(value)):
+            check_texts(getattr(value, name), longest)
 
 
 def _check_amounts(value: Any, signed: Collection[str] = ()) -> None:
     """Refuse amounts below 0, and amounts that nothing has, in a value and all values within it."""
-    for name, one in ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value)):
+    for name in _fields_of(type(value)):
+        one = getattr(value, name)
+        if one is None:
+            continue
         for amount in one if isinstance(one, tuple) else (one,):
-            if type(amount) in (int, float) and name not in signed:
-                _expect(0 <= amount <= _MAX_AMOUNT, f"{name} is {amount}")
-            elif dataclasses.is_dataclass(amount) and not isinstance(amount, type):
+            if type(amount) is int or type(amount) is float:
+                if not 0 <= amount <= _MAX_AMOUNT and name not in signed:
+                    raise Refused(f"{name} is {amount}")
+            else:
                 _check_amounts(amount, signed)
 
 

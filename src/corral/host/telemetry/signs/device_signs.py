@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from corral.core.model.devices.device import SERVICE, Device, DeviceSample
 from corral.core.model.devices.health import HealthSign, SignKind, Verdict
 from corral.core.model.devices.vitals import DriverError, RecoveryAction, Vitals
-from corral.host.telemetry.signs.reading import NOTHING_BEFORE, Quiet, Reading, SignMemory, SymptomSeen, Window
+from corral.host.telemetry.signs.reading import NOTHING_BEFORE, Quiet, Reading, SignMemory, Symptom, SymptomSeen, Window
 from corral.host.telemetry.signs.sign_rules import RECOVERIES, RULES, SEVERITY, SignRule
 from corral.vendors.registry import vendor_named
 from corral.vendors.vendor import HealthSigns
@@ -35,7 +35,13 @@ def signs_of(
     contained = _contained(before.contained, (*sample.errors, *unheard), sample, signs)
     windows = _counted(before.windows, sample.vitals)
     reading = Reading(device, sample, signs, max_temperature_c, before.symptoms, windows, contained)
-    symptoms = {rule.name: seen for rule in RULES if (seen := _followed(rule, reading)) is not None}
+    symptoms = {
+        rule.name: seen
+        for rule in RULES
+        # Nearly all rules find nothing on nearly all devices.
+        if (not isinstance(found := rule.find(reading), Quiet) or rule.name in before.symptoms)
+        and (seen := _followed(rule, found, reading)) is not None
+    }
     lasting = tuple(seen.sign for seen in symptoms.values() if seen.sign is not None)
     known = {(sign.code, sign.at): sign for sign in before.errors}
     # A first reading may tell of errors that are older than all who hold the device now.
@@ -49,9 +55,9 @@ def signs_of(
     return lasting + errors, SignMemory(symptoms, windows, errors, xid, unheard, contained)
 
 
-def _followed(rule: SignRule, reading: Reading) -> SymptomSeen | None:
-    """Return the symptom of a rule as it has developed; None if there is none."""
-    symptom, before, now = rule.find(reading), reading.symptoms.get(rule.name), reading.sample.taken_at
+def _followed(rule: SignRule, symptom: Symptom | Quiet, reading: Reading) -> SymptomSeen | None:
+    """Return the symptom that a rule has found as it has developed; None if there is none."""
+    before, now = reading.symptoms.get(rule.name), reading.sample.taken_at
     if isinstance(symptom, Quiet):
         if before is None or symptom is Quiet.UNKNOWN:
             return before
