@@ -202,7 +202,11 @@ class Box:
     def ended(self, job_id: str, within_s: float = PATIENCE_S) -> dict[str, Any]:
         """The job's row after its end."""
         with Client(self.home) as client:
-            client.wait(job_id, within_s)
+            try:
+                client.wait(job_id, within_s)
+            except TimeoutError:
+                told = (self.run(*words) for words in (("why", job_id), ("nodes",), ("hosts",)))
+                raise AssertionError("\n".join(f"{one.stdout}{one.stderr}" for one in told)) from None
         return self.job(job_id)
 
     def start(self, *words: str, **given: Any) -> Command:

@@ -38,9 +38,9 @@ def put_corral_there(host: Host, settings: str = "") -> None:
     host.path(f"{HOME}/config.yaml").write_text(settings)
 
 
-def start_agent(host: Host, *, environ: tuple[str, ...] = ()) -> None:
-    """Start its agent; `environ` are words such as NAME=value. It may not answer yet."""
-    host.start(LOG, "env", *environ, "corral", "agent", "--mock", MOCK)
+def start_agent(host: Host, *, environ: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> None:
+    """Start its agent; `environ` are words such as NAME=value, `words` further flags. It may not answer yet."""
+    host.start(LOG, "env", *environ, "corral", "agent", "--mock", MOCK, *words)
 
 
 def clock_ahead(seconds: int) -> tuple[str, ...]:

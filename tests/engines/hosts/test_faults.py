@@ -1,5 +1,6 @@
 """What goes wrong with hosts and with the way to them is told, costs other hosts nothing, and ends with its cause."""
 
+import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from tests.engines.hosts.ssh_pool import SshPool
 from tests.engines.pool_contract import SEE, running_pid
-from tests.hosts_lab.agents import agent_pid, describe, devices_of
+from tests.hosts_lab.agents import HOME, agent_pid, describe, devices_of, start_agent
 from tests.hosts_lab.lab import why_no_lab
 from tests.hosts_lab.sshd import known_host
 
@@ -181,6 +182,8 @@ def test_times_of_a_job_are_the_servers_though_the_clock_there_is_an_hour_ahead(
         ended = pool.ended(job)
         assert began - 1 <= ended["started_at"] <= ended["ended_at"] <= time.time() + 1
         assert 0.9 < ended["ended_at"] - ended["started_at"] < 20
+        # The head has no GPU, and an index alone would be taken for one of the head's.
+        assert "GPU late:" in pool.ok("ps", "--all")
         assert "libfaketime" in host.path(f"/proc/{agent_pid(host)}/maps").read_text()
     finally:
         pool.discard()
@@ -191,14 +194,15 @@ def test_a_connection_that_ends_again_and_again_carries_jobs_to_their_end_and_co
 ) -> None:
     long, pid = running_pid(two, "stays", "--node", "a")
     short = [two.submit("--node", "a", "--gpus", "1", "--", "sleep", "0.5") for _ in range(4)]
-    ends = "while :; do sleep 2; pkill -f 'sshd: root'; done"
-    two.host("a").start("/dev/null", "sh", "-c", ends)
-    (cutter,) = [one for one in two.host("a").processes("pkill") if one]
+    ends = "while :; do sleep 2; pkill -f '[s]shd: root'; echo cut; done"
+    two.host("a").start("/var/log/cuts", "sh", "-c", ends)
+    (cutter,) = two.host("a").processes("while :;")
     try:
         for job in short:
             ended = two.ended(job)
             assert (ended["phase"], ended["attempts"]) == ("SUCCEEDED", 1)
         assert "on GPU-b-" in two.ok("run", "--node", "b", "--", "sh", "-c", SEE)
+        two.until(lambda: two.host("a").path("/var/log/cuts").read_text().count("cut") >= 3)
         assert (two.job(long)["phase"], two.job(long)["attempts"]) == ("RUNNING", 1)
         assert two.runs("a", pid)
     finally:
@@ -216,6 +220,22 @@ def test_a_full_run_directory_there_keeps_neither_jobs_nor_a_new_agent_from_star
         assert "on GPU-a-" in two.ok("run", "--node", "a", "--", "sh", "-c", SEE)
     finally:
         two.host("a").ok("rm", "-f", "/run/filler", "/run/rest")
+
+
+def test_an_agent_whose_socket_is_elsewhere_is_joined_and_not_released_while_its_server_is_connected(
+    two: SshPool,
+) -> None:
+    host = two.host("a")
+    two.signal_agent("a", signal.SIGKILL)
+    start_agent(host, words=("--socket", "/run/elsewhere/agent.sock"))
+    two.until(host.path("/run/elsewhere/agent.sock").exists)
+    two.mend()
+    two.all_ready()
+    assert "on GPU-a-" in two.ok("run", "--node", "a", "--", "sh", "-c", SEE)
+    released = host.run("corral", "agent", "release")
+    assert (released.returncode, "is connected to this agent" in released.stderr) == (1, True), released.stderr
+    two.kill_agent("a")
+    two.until(lambda: host.path(f"{HOME}/agent.sock").is_socket() and not host.path(f"{HOME}/agent.sock").is_symlink())
 
 
 def test_one_host_under_two_names_is_one_node_and_the_other_name_says_so(two: SshPool) -> None:

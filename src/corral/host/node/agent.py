@@ -217,7 +217,7 @@ class AgentServer:
             if method is None:
                 raise Refused(f"{name!r:.60} is not a call of an agent", field="call")
             arguments = method.read_arguments(message.get("arguments"))
-            return {"result": to_plain(method.of(self._node)(**arguments))}
+            return {"result": to_plain(method.of(self._node)(**arguments), compact=True)}
         except CorralError as error:
             return plain_error(error)
         except Exception as error:

@@ -6,7 +6,7 @@ another host waits for that server's claim before it greets (`corral.host.node.a
 
 Then one call follows the other: `{"call": "launches.stop", "arguments": {"launch_id": "4.1"}}` is answered with
 `{"result": ...}` or with `{"error": "Refused", "message": ..., "field": ...}`, named by the class that is raised again
-on the other side.
+on the other side. Fields of values that have their default value are left out.
 """
 
 import json

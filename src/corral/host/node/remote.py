@@ -168,7 +168,8 @@ class RemoteNode(CarriedAgent):
 
     def _answered(self, call: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a call. Raises NodeUnreachable if there is none in time."""
-        message = {"call": call, "arguments": {name: to_plain(value) for name, value in arguments.items()}}
+        plain = {name: to_plain(value, compact=True) for name, value in arguments.items()}
+        message = {"call": call, "arguments": plain}
         takes_s = arguments["timeout_s"] if call == "news.since" else TAKES_S.get(call, 0.0)
         within_s = takes_s + self._patience_s
         try:
