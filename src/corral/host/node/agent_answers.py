@@ -6,7 +6,6 @@ shown in terminals and logs.
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
 from typing import Any
 
 from corral.core.model.devices.device import DeviceSample, Node
@@ -112,10 +111,16 @@ def check_count(things: Collection[object], most: int, what: str) -> None:
     _expect(len(things) <= most, f"{len(things)} {what}, and {most} are the most")
 
 
-@cache
-def _fields_of(kind: type) -> tuple[str, ...]:
+class _FieldNames(dict[type, tuple[str, ...]]):
     """The names of the fields of a class of values; () if it has none, as text and numbers."""
-    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        known = dataclasses.is_dataclass(kind)
+        made = self[kind] = tuple(field.name for field in dataclasses.fields(kind)) if known else ()
+        return made
+
+
+_FIELDS = _FieldNames()
 
 
 def check_texts(value: Any, longest: int) -> None:
@@ -136,13 +141,13 @@ def check_texts(value: Any, longest: int) -> None:
             check_texts(name, longest)
             check_texts(one, longest)
     else:
-        for name in _fields_of(type(value)):
+        for name in _FIELDS[type(value)]:
             check_texts(getattr(value, name), longest)
 
 
 def _check_amounts(value: Any, signed: Collection[str] = ()) -> None:
     """Refuse amounts below 0, and amounts that nothing has, in a value and all values within it."""
-    for name in _fields_of(type(value)):
+    for name in _FIELDS[type(value)]:
         one = getattr(value, name)
         if one is None:
             continue
