@@ -73,7 +73,12 @@ class InstalledServer:
 def release(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
     directory = tmp_path_factory.mktemp("release")
     release = Release(control_plane.kubeconfig(directory / "admin"))
-    release.install({"agents": {"enabled": True}, "rights": {"commandsInJobs": True, "modelServices": True}})
+    release.install(
+        {
+            "agents": {"enabled": True, "devicePlugin": {"enabled": True}},
+            "rights": {"commandsInJobs": True, "modelServices": True},
+        }
+    )
     yield release
     release.helm("uninstall", release.name, "--ignore-not-found")
 

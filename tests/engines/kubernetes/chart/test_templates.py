@@ -11,6 +11,7 @@ import yaml
 from corral.config.kubernetes import _KEYS as KUBERNETES_KEYS
 from corral.config.settings import _KEYS as KEYS
 from corral.config.settings import load_settings
+from corral.engines.kubernetes.agent.program import options_of
 from tests.engines.kubernetes.chart.helm import CHART, SYSTEM, one, refused, rendered, run
 
 RIGHTS = CHART.parents[1] / "kubernetes/rights.yaml"
@@ -122,6 +123,28 @@ def test_agents_have_no_more_of_a_node_than_its_processes_and_the_kubelets_socke
     assert all(mount["readOnly"] for mount in container["volumeMounts"] if mount["name"] != "tmp")
 
 
+def test_agents_that_give_gpus_have_what_the_manifests_for_it_say() -> None:
+    manifests = CHART.parents[1] / "kubernetes"
+    wanted = yaml.safe_load((manifests / "device-plugin-patch.yaml").read_text())["spec"]["template"]["spec"]
+    plugin = {"enabled": True, "sharing": {"*": "mps"}}
+    objects = rendered(values=EVERYTHING | {"agents": {"enabled": True, "devicePlugin": plugin}})
+    spec = one(objects, "DaemonSet")["spec"]["template"]["spec"]
+    assert spec["hostIPC"] is wanted["hostIPC"] is True
+    paths = [{one["hostPath"]["path"] for one in pod["volumes"] if "hostPath" in one} for pod in (spec, wanted)]
+    assert paths[0] == paths[1] | {"/var/lib/kubelet/pod-resources"}
+    (container,), (asked,) = spec["containers"], wanted["containers"]
+    assert {mount["mountPath"] for mount in asked["volumeMounts"]} <= {
+        mount["mountPath"] for mount in container["volumeMounts"]
+    }
+    assert {"--device-plugin", "--config=/etc/corral-node/config.yaml"} <= set(container["args"])
+    assert asked["env"][0] in container["env"]
+    given = options_of(container["args"][2:])
+    assert (given.server, given.device_plugin) == ("https://corral.corral-system.svc:7443", True)
+    assert one(objects, "ConfigMap", "corral-agent")["data"]["config.yaml"].strip() == 'sharing: {"*":"mps"}'
+    role = rules([one(objects, "ClusterRole", "corral-agent")])
+    assert role == rules(yaml.safe_load_all((manifests / "device-plugin.yaml").read_text()))
+
+
 def test_the_server_knows_the_agents_by_their_account_and_they_know_it_by_its_certificate(tmp_path: Path) -> None:
     objects = rendered(values=EVERYTHING)
     file = tmp_path / "config.yaml"
@@ -173,6 +196,7 @@ def test_the_schema_knows_every_setting_but_those_of_hosts_and_those_that_the_ch
         ({"rights": {"podsOfOthers": "yes"}}, "podsOfOthers"),
         ({"extender": {"enabled": True, "clientCA": "/etc/ca.pem"}}, "clientCA"),
         ({"extender": {"enabled": True}}, "clientCA"),
+        ({"agents": {"devicePlugin": {"sharing": {"*": "magic"}}}}, "sharing"),
         ({"serviceMonitor": {"interval": "often"}}, "interval"),
     ],
 )
