@@ -41,16 +41,18 @@ def extender_config(given: commands.ExtenderConfigCommand) -> None:
 
     from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources
     from corral.engines.kubernetes.extender import scheduler_file
+    from corral.engines.kubernetes.shares.share_layers import counted_layers
 
     if given.url is None:
         raise Refused("the URL of the server is missing; write https://HOST:PORT", field="url")
     files = scheduler_file.SchedulerFiles(given.kubeconfig, given.ca, given.cert, given.key)
-    entry = scheduler_file.extender_entry(given.url, files, tuple(gpu_resources()))
+    parts = tuple(layer.known_by for layer in counted_layers())
+    entry = scheduler_file.extender_entry(given.url, files, (*gpu_resources(), *parts))
     version = scheduler_file.api_version(given.kubernetes_version)
     if given.merge is None:
         document = scheduler_file.new_file(version, files, entry)
     else:
-        document = scheduler_file.merged(_read_yaml(given.merge), entry)
+        document = scheduler_file.merged(_read_yaml(given.merge), entry, yields=parts)
     if document["apiVersion"] != scheduler_file.TRIED:
         say(f"{document['apiVersion']} is written from its published types, and was not tried with a kube-scheduler")
     write_lines(*yaml.safe_dump(document, sort_keys=False, allow_unicode=True).splitlines())

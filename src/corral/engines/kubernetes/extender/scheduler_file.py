@@ -3,12 +3,13 @@
 v1beta1 is tested with a real kube-scheduler; the others are written from the published types.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from corral.core.model.errors import Refused
 from corral.core.model.version import dotted, version_tuple
+from corral.engines.kubernetes.cluster.objects import sequence
 
 KIND = "KubeSchedulerConfiguration"
 GROUP = "kubescheduler.config.k8s.io/"
@@ -76,9 +77,10 @@ def new_file(version: str, files: SchedulerFiles, entry: dict[str, Any]) -> dict
     }
 
 
-def merged(document: object, entry: dict[str, Any]) -> dict[str, Any]:
+def merged(document: object, entry: dict[str, Any], *, yields: Collection[str] = ()) -> dict[str, Any]:
     """Return a configuration with this extender in place of the one at the same URL, else behind the others.
 
+    Of the resources in `yields` it leaves out those that another extender manages, which chooses a GPU by itself.
     Everything else stays as it is. Raises Refused for another kind of file, and if another extender binds pods.
     """
     if not isinstance(document, dict) or document.get("kind") != KIND:
@@ -94,8 +96,18 @@ def merged(document: object, entry: dict[str, Any]) -> dict[str, Any]:
                 f"--merge: the extender {one.get('urlPrefix')!s:.100} binds pods, and kube-scheduler takes one such "
                 "extender; remove its bindVerb, or the extender"
             )
+    others = [one for one in known if one.get("urlPrefix") != entry["urlPrefix"]]
+    entry = {**entry, "managedResources": _left_over(entry["managedResources"], others, yields)}
     urls = [one.get("urlPrefix") for one in known]
     extenders = [entry if one.get("urlPrefix") == entry["urlPrefix"] else one for one in known]
     if entry["urlPrefix"] not in urls:
         extenders.append(entry)
     return {**document, "extenders": extenders}
+
+
+def _left_over(
+    managed: list[dict[str, Any]], others: Iterable[Mapping[str, Any]], yields: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return the managed resources without those in `yields` that another extender manages."""
+    theirs = {str(one.get("name")) for other in others for one in sequence(other.get("managedResources"))}
+    return [one for one in managed if one["name"] not in yields or one["name"] not in theirs]

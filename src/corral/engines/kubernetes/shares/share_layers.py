@@ -19,6 +19,11 @@ def share_layers() -> tuple[tuple[ShareLayer, Vendor], ...]:
     return tuple((layer, vendor) for vendor in vendors().values() for layer in vendor.kubernetes.shares)
 
 
+def counted_layers() -> tuple[ShareLayer, ...]:
+    """Return the layers that leave it to kube-scheduler, or to an extender of it, on which node a pod runs."""
+    return tuple(layer for layer, _ in share_layers() if layer.by_core)
+
+
 @cache
 def layer_of_resource() -> Mapping[str, tuple[ShareLayer, Vendor]]:
     """Return the layer of each resource by which pods ask for parts."""
