@@ -40,6 +40,9 @@ class KubernetesSettings:
             the devices of their nodes.
         means_label: the label of nodes that says how their GPUs are given to pods; None if no label says it.
         extender_callers: the common names in the certificates of the kube-schedulers that may use the extender.
+        admission_callers: the common names in the certificates of the API servers that may ask the admission webhook.
+        admission_without_certificate: also callers without a certificate may ask it: API servers show none unless they
+            are configured so.
         extender_by_proxy: callers without a certificate may ask the extender for nodes and scores, as those who come
             through the API server's proxy of services.
     """
@@ -59,6 +62,8 @@ class KubernetesSettings:
     means_label: str | None = "nvidia-device-enable"
     extender_callers: tuple[str, ...] = ("system:kube-scheduler",)
     extender_by_proxy: bool = False
+    admission_callers: tuple[str, ...] = ("kube-apiserver",)
+    admission_without_certificate: bool = False
 
 
 def read_kubernetes(path: Path, node: "Node") -> KubernetesSettings:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "history", "accounting", "channels", "services", "health", "alerts", "tuner", "replays", "rebalancing", "hosts",
-    "kubernetes", "kube_scheduler", "agent_reports", "dashboard",
+    "kubernetes", "kube_scheduler", "agent_reports", "admission", "dashboard",
 )  # fmt: skip
 """Each stands behind those that it needs. The dashboard is last: it answers at each path that no other route has."""
 

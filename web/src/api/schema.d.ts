@@ -6560,6 +6560,7 @@ export interface components {
          *         pack: those with whom it shares its device, set by the planner for a packable job
          *             (`corral.core.model.runs.packing.pack_key`). It gets an idle device, or one that only they share.
          *         vendor: the vendor of its devices, by the name in `corral.vendors`; None counts as the first.
+         *         offered_as: the resource by which a pod asks for its devices, set by the engine; None is any.
          *         models: any of these device models will do (matched as whole words of the model name); () is any.
          *         min_compute: least compute capability, (major, minor).
          *         site_min_compute: the site's minimum for every device, set by the server and never above `min_compute`.
@@ -6711,6 +6712,11 @@ export interface components {
              * @default []
              */
             nodes?: string[];
+            /**
+             * Offered As
+             * @default null
+             */
+            offered_as?: string | null;
             /**
              * One Node
              * @default false

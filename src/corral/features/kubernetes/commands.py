@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import DeclaredCommand, DeclaredOptions, flag, path, text
+from corral.cli.declaring import DeclaredCommand, DeclaredOptions, flag, path, text, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,11 +94,32 @@ class NodeAgentCommand(
     )
 
 
+class WebhookConfigCommand(
+    DeclaredCommand,
+    runs="corral.features.kubernetes.run_commands.webhook_config",
+    examples=("corral kubernetes webhook-config https://10.96.7.7:7443 --ca ca.crt | kubectl apply -f -",),
+):
+    """Print the two configurations by which an API server asks a server of Corral about pods with GPUs.
+
+    In namespaces with the label corral.dev/admission=enabled they get Corral as their scheduler, and queue and project
+    by the labels corral.dev/queue and corral.dev/project of the namespace. Those that can never run are refused. The
+    server must listen at the URL with --tls-cert. API servers know no DNS of the cluster: write an address.
+    """
+
+    url: str | None = text(metavar="URL", help="Where the server listens, as https://HOST:PORT.")
+    ca: Path | None = path("--ca", metavar="FILE", help="CA of the server's certificate, which the output has.")
+    failure_policy: str = text(
+        "--failure-policy", metavar="P", default="Ignore", help="Ignore lets pods in if nobody answers; or Fail."
+    )
+    timeout: int = whole("--timeout", metavar="S", default=3, help="Seconds after which nobody has answered.")
+
+
 class KubernetesCommand(
     DeclaredCommand,
     commands={
         "publish-resources": PublishResourcesCommand,
         "extender-config": ExtenderConfigCommand,
+        "webhook-config": WebhookConfigCommand,
         "agent": NodeAgentCommand,
     },
     examples=("corral kubernetes publish-resources --dry-run",),

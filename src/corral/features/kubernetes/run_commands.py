@@ -58,6 +58,23 @@ def extender_config(given: commands.ExtenderConfigCommand) -> None:
     write_lines(*yaml.safe_dump(document, sort_keys=False, allow_unicode=True).splitlines())
 
 
+def webhook_config(given: commands.WebhookConfigCommand) -> None:
+    """Run `corral kubernetes webhook-config`."""
+    import yaml
+
+    from corral.engines.kubernetes.admission.webhook_file import webhook_configurations
+
+    if given.url is None or given.ca is None:
+        raise Refused("write the URL of the server, https://HOST:PORT, and --ca with the CA of its certificate")
+    try:
+        authority = given.ca.read_bytes()
+    except OSError as error:
+        raise Refused(f"--ca: {given.ca} cannot be read: {error.strerror}", field="--ca") from None
+    policy, timeout_s = given.failure_policy, given.timeout
+    documents = webhook_configurations(given.url, authority, failure_policy=policy, timeout_s=timeout_s)
+    write_lines(*yaml.safe_dump_all(documents, sort_keys=False).splitlines())
+
+
 def agent(given: commands.NodeAgentCommand) -> None:
     """Run `corral kubernetes agent`."""
     if given.server is None:

@@ -15,6 +15,7 @@ from corral.core.model.runs.launch import LaunchPhase
 from corral.core.ports.engine import EngineTraits, Joined, Left, PodScheduler
 from corral.core.ports.node import NodeAgent
 from corral.core.ports.pod_jobs import PodJobs
+from corral.engines.kubernetes.admission.pod_admission import PodAdmission
 from corral.engines.kubernetes.agent.agent_report import REPORT_EVERY_S
 from corral.engines.kubernetes.agent_reports.agent_pods import agent_pods_of
 from corral.engines.kubernetes.agent_reports.report_box import ReportBox
@@ -180,6 +181,7 @@ class KubernetesEngine:
             self._book, reports, agent_pods, clock, phase=self._phase, refusal=self._report_taker.refusal
         )
         health = _ClusterHealth(cluster, self._nodes, self._pods)
+        admission = PodAdmission(cluster, self._placed, settings.kubernetes.scheduler_name)
         self.traits = EngineTraits(
             "kubernetes",
             feed=ClusterFeed(self._book, clock, members=self._tell_members, trouble=health.trouble),
@@ -187,7 +189,7 @@ class KubernetesEngine:
             least_sample_interval_s=LEAST_INTERVAL_S,
             containers=site,
             via=lambda node: "kubernetes",
-            offers=(self._placed, self._report_taker, self._names.in_force),
+            offers=(self._placed, self._report_taker, self._names.in_force, admission),
         )
         readings = _gpu_readings(cluster, self._book, settings, clock)
         self._patrols = (

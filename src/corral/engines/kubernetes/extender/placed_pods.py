@@ -76,6 +76,14 @@ class PlacedPods:
         ask, submission, user = self._read(item)
         return ask.pod, self._attended().spec(submission, user, ask.program)
 
+    def asks_for_gpus(self, item: Mapping[str, Any]) -> bool:
+        """Return whether a Pod object asks for GPUs in a way that Corral can serve."""
+        try:
+            _, submission, _ = self._read(item)
+        except Refused:
+            return False
+        return submission.request.devices > 0
+
     def occupant(self, uid: str) -> Occupant | None:
         """Return the pod on a node with this UID; None if there is none."""
         with self._lock:

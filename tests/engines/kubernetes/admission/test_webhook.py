@@ -1,0 +1,115 @@
+"""A real API server asks a real server about pods of namespaces that opt in; where nobody answers, pods go in."""
+
+import re
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from corral.core.model.errors import CorralError
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.errors import ClusterFailed
+from corral.engines.kubernetes.cluster.resource import NAMESPACES, PODS, ResourceType
+from tests.certificates import make_certificate, needs_openssl
+from tests.engines.kubernetes.control_plane import ControlPlane
+from tests.engines.kubernetes.engine.binding_server import Server
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
+
+CONFIGURATIONS = {
+    kind: ResourceType("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=False)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+}
+WIDE = ["vllm", "serve", "Qwen/Qwen2.5-7B", "--tensor-parallel-size", "4"]
+
+
+@contextmanager
+def configured(cluster: Cluster, url: str, authority: Path, only: str, *more: str) -> Iterator[None]:
+    """What the command prints is in the cluster, for namespaces of this test alone."""
+    command = [str(Path(sys.executable).parent / "corral"), "kubernetes", "webhook-config", url, "--ca", str(authority)]
+    done = subprocess.run([*command, *more], capture_output=True, text=True, check=True, timeout=60)
+    name, made = f"corral-{only}", list(yaml.safe_load_all(done.stdout))
+    try:
+        for body in made:
+            body["metadata"]["name"] = name
+            body["webhooks"][0]["namespaceSelector"]["matchLabels"] = {"test": only}
+            cluster.create(CONFIGURATIONS[body["kind"]], body)
+        yield
+    finally:
+        for body in made:
+            cluster.delete(CONFIGURATIONS[body["kind"]], name)
+
+
+@pytest.fixture
+def opted_in(cluster: Cluster, namespace: str) -> str:
+    """A namespace whose pods Corral is to place, in a queue and a project of its own."""
+    name = f"{namespace}-in"
+    marks = {"corral.dev/admission": "enabled", "test": name, "corral.dev/project": "vision"}
+    cluster.create(NAMESPACES, {"metadata": {"name": name, "labels": marks}})
+    return name
+
+
+def asking(name: str, namespace: str, *, gpus: int = 1, command: list[str] | None = None, **spec: Any) -> Any:
+    made = pod(name, namespace, gpus=gpus, **spec)
+    if command is not None:
+        made["spec"]["containers"][0]["command"] = command
+    return made
+
+
+@needs_openssl
+def test_pods_with_gpus_are_corrals_and_those_that_can_never_run_are_refused(
+    tmp_path: Path, control_plane: ControlPlane, cluster: Cluster, namespace: str, opted_in: str
+) -> None:
+    node = f"wh-{uuid.uuid4().hex[:6]}"
+    make_node(cluster, node, gpus=4)
+    kubeconfig = control_plane.kubeconfig(tmp_path / "kubeconfig", namespace=namespace)
+    certificate, key = make_certificate(tmp_path)
+    callers, _ = make_certificate(tmp_path, "kube-apiserver")
+    server = Server(tmp_path / "home", kubeconfig, cluster, namespace, node)
+    with (tmp_path / "home" / "config.yaml").open("a") as settings:
+        settings.write("  admission_without_certificate: true\nprojects:\n  - {name: vision}\n")
+    tls = ("--tls-cert", str(certificate), "--tls-key", str(key), "--tls-client-ca", str(callers))
+    try:
+        server.corral("up", "--detach", "--listen", "127.0.0.1:0", *tls)
+        url = re.search(r"serving on .*(https://[0-9.]+:\d+)", server.log())
+        assert url is not None, server.log()
+        with configured(cluster, url[1], certificate, opted_in, "--failure-policy", "Fail", "--timeout", "10"):
+            cluster.create(PODS, asking("one", opted_in), opted_in)
+            found = cluster.get(PODS, "one", opted_in)
+            assert found["spec"]["schedulerName"] == namespace
+            assert found["metadata"]["annotations"]["corral.dev/project"] == "vision"
+            cluster.create(PODS, asking("plain", opted_in, gpus=0), opted_in)
+            assert cluster.get(PODS, "plain", opted_in)["spec"]["schedulerName"] == "default-scheduler"
+            cluster.create(PODS, asking("other", opted_in, schedulerName="theirs"), opted_in)
+            assert cluster.get(PODS, "other", opted_in)["spec"]["schedulerName"] == "theirs"
+            with pytest.raises(CorralError, match="the program uses 4 GPUs and 2 would be granted"):
+                cluster.create(PODS, asking("wide", opted_in, gpus=2, command=WIDE), opted_in)
+            nowhere = asking("queued", opted_in)
+            nowhere["metadata"]["annotations"] = {"corral.dev/queue": "nowhere"}
+            with pytest.raises(CorralError, match="nowhere"):
+                cluster.create(PODS, nowhere, opted_in)
+            server.eventually(lambda: f"{opted_in}/one" in server.corral("ps", "--all"), "the first pod is a job")
+    finally:
+        server.corral("down")
+
+
+@needs_openssl
+def test_where_nobody_answers_in_time_a_pod_goes_in(tmp_path: Path, cluster: Cluster, opted_in: str) -> None:
+    certificate, _ = make_certificate(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        with configured(cluster, url, certificate, opted_in, "--timeout", "1"):
+            cluster.create(PODS, asking("one", opted_in), opted_in)
+            assert cluster.get(PODS, "one", opted_in)["spec"]["schedulerName"] == "default-scheduler"
+        with (
+            configured(cluster, url, certificate, opted_in, "--timeout", "1", "--failure-policy", "Fail"),
+            pytest.raises(ClusterFailed),
+        ):
+            cluster.create(PODS, asking("two", opted_in), opted_in)
