@@ -36,6 +36,21 @@ def test_what_comes_after_the_stop_is_not_taken(caplog: pytest.LogCaptureFixture
     assert isinstance(worker.ask(lambda: 1).exception(EVENT_S), NodeUnreachable)
 
 
+def test_a_question_that_waits_when_its_node_leaves_is_not_open_for_ever() -> None:
+    worker, begun, goes_on = NodeWorker("a"), threading.Event(), threading.Event()
+
+    def hang() -> bool:
+        begun.set()
+        return goes_on.wait(EVENT_S)
+
+    asked, waiting = worker.ask(hang), worker.ask(lambda: True)
+    assert begun.wait(EVENT_S)
+    worker.stop()
+    assert "node a has left" in str(waiting.exception(EVENT_S))
+    goes_on.set()
+    assert asked.result(EVENT_S)
+
+
 def test_more_than_so_much_waits_for_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_workers, "MAX_WAITING", 2)
     go_on, begun = threading.Event(), threading.Event()

@@ -269,7 +269,7 @@ class ControlCore:
         """Finish current work and stop; the jobs run on."""
         self.controller.close()
         self.dispatcher.close()
-        self._noting.stop(leaving=True)
+        self._noting.drop()
         self.nodes.close()
         self._noting.join(CLOSE_S)
 

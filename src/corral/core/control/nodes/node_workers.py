@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from corral.core.control.nodes.thread_pool import ThreadPool
 from corral.core.model.errors import CorralError, NodeUnreachable
@@ -49,7 +49,6 @@ class TaskQueue:
         self._busy = False
         self._at_rest: threading.Event | None = None
         self._stopped = False
-        self._leaving = False
 
     def put(self, task: Task, user: str = SERVER) -> bool:
         """Add a task of a user. Return False, without adding it, if too many tasks of the user wait, or after
@@ -64,11 +63,19 @@ class TaskQueue:
                 self._pool.submit(self._run)
         return True
 
-    def stop(self, *, leaving: bool = False) -> None:
-        """Accept no more tasks. The waiting tasks still run, unless `leaving`."""
+    def stop(self) -> None:
+        """Accept no more tasks. The waiting tasks still run."""
         with self._lock:
             self._stopped = True
-            self._leaving = leaving
+
+    def drop(self) -> list[Task]:
+        """Accept no more tasks, and return the waiting ones, which will not run."""
+        dropped = []
+        with self._lock:
+            self._stopped = True
+            while (task := self._waiting.pop()) is not None:
+                dropped.append(task)
+        return dropped
 
     def join(self, timeout_s: float) -> None:
         """Wait until no task runs, at most `timeout_s`."""
@@ -92,13 +99,24 @@ class TaskQueue:
 
     def _next(self) -> Task | None:
         with self._lock:
-            if not self._leaving and (task := self._waiting.pop()) is not None:
+            if (task := self._waiting.pop()) is not None:
                 return task
             self._busy = False
             if self._at_rest is not None:
                 self._at_rest.set()
                 self._at_rest = None
             return None
+
+
+class _Asked(Generic[T]):
+    """A question to a node, as a task, and the future of its answer."""
+
+    def __init__(self, question: Callable[[], T]) -> None:
+        self._question = question
+        self.answer: Future[T] = Future()
+
+    def __call__(self) -> None:
+        _answer(self._question, self.answer)
 
 
 class NodeWorker:
@@ -131,12 +149,12 @@ class NodeWorker:
 
     def ask(self, question: Callable[[], T]) -> "Future[T]":
         """Ask a question in parallel to the actions. The future has the CorralError if there is no answer."""
-        answer: Future[T] = Future()
-        if not self._questions.put(lambda: _answer(question, answer)):
-            answer.set_exception(
+        asked = _Asked(question)
+        if not self._questions.put(asked):
+            asked.answer.set_exception(
                 NodeUnreachable(f"node {self._node} gets no request now: it has left, or too many tasks wait for it")
             )
-        return answer
+        return asked.answer
 
     def inspect(self, question: Callable[[], T]) -> "Future[T]":
         """Ask a question as `ask` does, on a thread of its own: the files of one user may be slow, and nothing else
@@ -161,9 +179,13 @@ class NodeWorker:
         return answer
 
     def stop(self) -> None:
-        """Accept no more tasks, and drop waiting questions."""
+        """Accept no more tasks. Waiting questions are answered with that: a node of this name may join again, and
+        nobody would ask it while an earlier question is open.
+        """
         self._acts.stop()
-        self._questions.stop(leaving=True)
+        for task in self._questions.drop():
+            if isinstance(task, _Asked):
+                task.answer.set_exception(NodeUnreachable(f"node {self._node} has left before it was asked"))
 
     def join(self, timeout_s: float) -> None:
         """Wait for the running tasks, at most `timeout_s`."""
