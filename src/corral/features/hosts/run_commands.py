@@ -13,6 +13,7 @@ from corral.features.hosts import commands
 from corral.formatting.times import clock_time
 
 _LOOK_S = 0.2
+_NODES_S = 10.0
 
 
 def add(given: commands.HostsAddCommand) -> None:
@@ -29,7 +30,9 @@ def add(given: commands.HostsAddCommand) -> None:
                 install=given.install,
                 accept_new=given.accept_new,
             )
-        _shown(_follow(client, given.hosts, json=given.json), json=given.json)
+        rows = _follow(client, given.hosts, json=given.json)
+        _await_nodes(client, [row.name for row in rows if row.state is HostState.READY])
+        _shown(rows, json=given.json)
 
 
 def check(given: commands.HostsCheckCommand) -> None:
@@ -123,6 +126,13 @@ def _follow(client: Client, names: Collection[str], *, json: bool) -> list[Joine
             break
         time.sleep(_LOOK_S)
     return list(settled.values())
+
+
+def _await_nodes(client: Client, names: Collection[str]) -> None:
+    """Wait a moment until jobs can start on these nodes: what has just come is first compared with the ledger."""
+    until = time.monotonic() + _NODES_S
+    while time.monotonic() < until and any(row.state == "silent" for row in client.nodes.list() if row.name in names):
+        time.sleep(_LOOK_S)
 
 
 def _shown(rows: Collection[JoinedHost], *, json: bool) -> None:

@@ -75,6 +75,8 @@ def test_a_host_joins_with_what_the_server_brings(site: Site) -> None:
     told = add(site)
     assert re.search(r"sends \d\.\d MB", told)
     assert told.endswith("gpu-05: ready\n")
+    states = {row["name"]: row["state"] for row in json.loads(site.ok("nodes", "--json"))}
+    assert states["gpu-05"] == "ready", "whoever looks next sees it ready"
     assert f"{LIBRARY}/versions/" in site.host.ok("ps", "-eo", "args")
     assert "kill_grace" in site.host.path("/var/lib/corral-agent/config.yaml").read_text()
     assert "channels" not in site.host.path("/var/lib/corral-agent/config.yaml").read_text()
