@@ -35,6 +35,11 @@ class Detection:
     estimate: Estimate | None = None
     sources: tuple[str, ...] = ()
 
+    @property
+    def tells(self) -> bool:
+        """Whether anything is known of the job, so that a rule could find something."""
+        return self.estimate is not None or self.work != Workload()
+
     def work_in(self, place: Place) -> Workload:
         """The workload with its memory needs, and the context that fits into the memory granted by the place."""
         if self.estimate is None:

@@ -177,3 +177,12 @@ def test_where_the_site_lists_no_registry_only_a_dry_run_tells_of_unknown_images
     preflight = SubmissionPreflight(EligibleNodes())
     assert preflight.notes(view, IN_CONTAINER, ALICE, unlisted) == ()
     assert len(preflight.notes(view, IN_CONTAINER, ALICE, unlisted, all_told=True)) == 1
+
+
+def test_a_container_of_which_nothing_is_known_costs_no_look_at_the_devices() -> None:
+    def eligible(view: View, submission: Submission, user: str) -> tuple[str, ...]:
+        raise AssertionError("the devices were looked at")
+
+    preflight = SubmissionPreflight(eligible)  # type: ignore[arg-type]
+    view = View().advance([NodeObserved(OLD)])
+    assert preflight.notes(view, IN_CONTAINER, ALICE, FileFindings(image=replace(UNKNOWN, failed=False))) == ()

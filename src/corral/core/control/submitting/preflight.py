@@ -3,7 +3,8 @@
 The rules are loaded with the first job that asks for a GPU, so that the server starts faster.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from corral.core.access.caller import Caller
@@ -148,7 +149,8 @@ class SubmissionPreflight:
             f"the command {program.command[:1]!r:.60} of a container",
             lambda: detection_in_container(program, facts, submission.request.min_cuda),
         )
-        if isinstance(detection, Unread):
+        # Going through the devices of a large cluster takes long, and nodes of a cluster change all the time.
+        if isinstance(detection, Unread) or not detection.tells:
             return []
         return [
             _Judged(place, nodes, self._found(submission, detection, place))
@@ -210,13 +212,25 @@ def _alike(known: "Mapping[str, Detection]", nodes: Sequence[str]) -> "Sequence[
 def places_of(view: View, request: Request, nodes: Sequence[str]) -> "dict[Place, tuple[str, ...]]":
     """Return each kind of device that the request may get on these nodes, with the nodes that have it."""
     places: dict[Place, dict[str, None]] = {}
+    known: dict[tuple[Hashable, ...], Place | None] = {}
     for name in nodes:
         node = view.nodes[name]
         for device in node.devices:
-            slot = slot_of(device, None, 0, 0)
-            if could_use(request, slot, usable=request.may_use(device)):
-                places.setdefault(_place(node, device, request), {})[name] = None
+            # A cluster has few kinds of devices: each is judged once.
+            kind = (node.driver_version, node.cuda_version, request.may_use(device), *_kind(device))
+            if kind not in known:
+                usable = could_use(request, slot_of(device, None, 0, 0), usable=request.may_use(device))
+                known[kind] = _place(node, device, request) if usable else None
+            if (place := known[kind]) is not None:
+                places.setdefault(place, {})[name] = None
     return {place: tuple(names) for place, names in places.items()}
+
+
+_kind = attrgetter(
+    *("model", "memory_mib", "compute_capability", "means", "mig_profile", "mig_enabled", "one_user", "slice_milli"),
+    *("replica", "vendor", "clients", "power_limit_mw", "power_range_mw", "power_fixed", "offered_as", "virtual"),
+)
+"""All of a device but what tells it from others of its kind."""
 
 
 def _place(node: Node, device: Device, request: Request) -> "Place":
