@@ -123,12 +123,21 @@ def see_reported(
         samples = _unreadable(devices, reported, now)
         return SeenNode(facts, node, SlotUse(), None, samples)
     shared = shares_by_report(shared, reported.last)
-    devices = _devices(facts, reported.last, uuids, before, shared=shared)
-    node = peopled(_with_report(bare_node(facts, devices, closed), reported.last.report.node), facts, ordered)
+    # A pod that comes or goes changes the node many times between two reports.
+    same = before is not None and before.facts is facts and before.devices_of is reported.last
+    if same and before is not None and uuids.keys() <= {device.uuid for device in before.node.devices}:
+        bare = before.node
+    else:
+        devices = _devices(facts, reported.last, uuids, before, shared=shared)
+        bare = _with_report(bare_node(facts, devices, closed), reported.last.report.node)
+    node = peopled(bare, facts, ordered)
     if reported.trouble is not None:
-        return SeenNode(facts, node, SlotUse(), None, _unreadable(devices, reported, now))
-    whom = _Holders(facts, reported.last, devices, ordered, held, shared=shared)
-    return SeenNode(facts, node, whom.use, None, tuple(whom.sample(device, now) for device in devices))
+        return SeenNode(
+            facts, node, SlotUse(), None, _unreadable(node.devices, reported, now), devices_of=reported.last
+        )
+    whom = _Holders(facts, reported.last, node.devices, ordered, held, shared=shared)
+    samples = tuple(whom.sample(device, now) for device in node.devices)
+    return SeenNode(facts, node, whom.use, None, samples, devices_of=reported.last)
 
 
 def _devices(
@@ -245,11 +254,13 @@ class _Holders:
         if place in self.use.sick:
             healthy = len(self._place) - len(self.use.sick)
             few = f"only {healthy} of {len(self._place)} GPUs of node {self._node} are offered by its cluster"
-        parts = self._parts.get(device.uuid, ())
+        parts, pod = self._parts.get(device.uuid, ()), self._pods.get(self.use.pods.get(place, ""))
+        if not sample.processes and few is None and pod is None and not parts:
+            return sample
         return replace(
             sample,
             processes=None if sample.processes is None else self._processes(device.uuid, sample.processes),
-            pod=self._pods.get(self.use.pods.get(place, "")),
+            pod=pod,
             parts=tuple(part for _, part in parts),
             illness=sample.illness or few,
         )

@@ -37,6 +37,7 @@ class SeenNode:
             shares of GPUs, to which readings of whole GPUs do not apply.
         samples: one of each device: its pod, its health, and its reading, if any.
         read: the readings in the samples.
+        devices_of: the report that its devices are of; None if they are counted.
     """
 
     facts: NodeFacts
@@ -45,6 +46,7 @@ class SeenNode:
     holders: Mapping[PodName, Collection[int]] | None
     samples: tuple[DeviceSample, ...]
     read: NodeReadings = NO_READINGS
+    devices_of: object = None
 
 
 def see_node(
