@@ -30,6 +30,22 @@ it("tells when a job got the device and gave it back, the last first", () => {
   expect(known.holders).toEqual([]);
 });
 
+it("tells which of its jobs got another device in exchange, and which came", () => {
+  const known = read(
+    event(1, "allocated", { uuid: "GPU-1", job: "7" }),
+    event(2, "exchanged", { uuid: "GPU-1", job: "7", share_milli: 500 }),
+    event(3, "exchanged", { uuid: "GPU-2", job: "7" }),
+    event(4, "exchanged", { uuid: "GPU-1", job: "8" }),
+    event(5, "freed", { job: "7" }),
+  );
+  expect(told(known)).toEqual([
+    ["allocated", "8"],
+    ["freed", "7"],
+    ["allocated", "7"],
+  ]);
+  expect(known.holders).toEqual(["8"]);
+});
+
 it("tells nothing of other devices, their jobs and other nodes", () => {
   const known = read(
     event(1, "allocated", { uuid: "GPU-2", job: "8" }),

@@ -32,6 +32,7 @@ const OF_NODES = ["node_cordoned", "node_draining", "node_uncordoned"];
 /** `known` with what `event` says of the device, if it is about it. */
 export function withEvent(known: DeviceEvents, event: Told, uuid: string, node: string | null): DeviceEvents {
   if (event.id === null) return known;
+  if (event.what === "exchanged") return withEvent(known, exchange(event, known.holders, uuid), uuid, node);
   let { events, holders } = known;
   for (const row of event.rows) {
     const job = typeof row.job === "string" ? row.job : null;
@@ -52,6 +53,15 @@ export function withEvent(known: DeviceEvents, event: Told, uuid: string, node: 
     events = [told, ...events].slice(0, MOST);
   }
   return { last: Math.max(known.last, event.id), events, holders };
+}
+
+/** A job has other devices in place of all that it had: it got this one, gave it up, or neither. */
+function exchange(event: Told, holders: string[], uuid: string): Told {
+  const job = event.rows[0]?.job;
+  const had = typeof job === "string" && holders.includes(job);
+  const has = event.rows.filter((row) => row.uuid === uuid);
+  if (had) return { ...event, what: "freed", rows: has.length > 0 ? [] : [{ job }] };
+  return { ...event, what: "allocated", rows: has };
 }
 
 /** Reads on from `known`; closes the stream when it has told what there is, for a browser has few of them. */
