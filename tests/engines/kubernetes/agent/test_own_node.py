@@ -3,13 +3,14 @@
 import logging
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from corral.clock import SystemClock
 from corral.core.sharing.arrange import Arrangement
-from corral.engines.kubernetes.agent.agent_report import GivenDevices, ServedResource
+from corral.engines.kubernetes.agent.agent_report import GivenDevices, GivenShare, ServedResource
 from corral.engines.kubernetes.agent.own_node import OwnNode
 from corral.engines.kubernetes.agent.version_labelling import labels_of
 from corral.engines.kubernetes.agent_reports.report_reading import read_report
@@ -59,6 +60,22 @@ def test_what_the_kubelet_has_given_is_known_while_it_answers(
     assert report.served == (ServedResource("nvidia.com/gpu", None), ServedResource("rdma/hca", None))
     kubelet.close()
     assert own.report().given is None
+
+
+def test_what_others_plugins_gave_and_devices_that_are_gone_are_left_out(
+    own: OwnNode, kubelet: FakePodResources
+) -> None:
+    uuid = GIVEN.device_ids[0]
+    kubelet.given = (
+        replace(GIVEN, device_ids=(f"{uuid}::3", "GPU-gone")),
+        GivenDevices("team", "other", "main", "usb/dongle", ("x" * 2000,)),
+    )
+    kubelet.start()
+    shares = tuple(GivenShare("team", "train-0", "u", one, 500, 1) for one in (uuid, "GPU-gone"))
+    report = own.report(shares)
+    assert report.given == (replace(GIVEN, device_ids=(f"{uuid}::3",)),)
+    assert report.shares == shares[:1]
+    assert read_report(body_of(report), packed=False)[0] == report
 
 
 def test_a_kubelet_of_1_20_tells_what_it_has_given(own: OwnNode, kubelet: FakePodResources) -> None:

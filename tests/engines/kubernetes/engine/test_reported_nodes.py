@@ -1,5 +1,6 @@
 """A node with an agent has its devices by UUID: while it reports, when it falls silent, and once the agent is gone."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -377,3 +378,51 @@ def test_a_node_that_leaves_the_cluster_is_forgotten(rig: Rig) -> None:
     rig.book.nodes_changed([Change(facts, None)])
     rig.look()
     assert rig.book.reported("a") is None
+
+
+def test_a_pod_with_a_slice_has_the_device_of_the_slice_and_the_others_are_seen_as_before(rig: Rig) -> None:
+    rig.node()
+    rig.agent()
+    rig.report(*GPUS)
+    rig.settle()
+    cut = replace(Device("MIG-1", 3, "NVIDIA H100", 10240), parent_uuid="GPU-a", mig_profile="1g.10gb")
+    devices = (*(Device(uuid, index, "NVIDIA H100", 81920) for index, uuid in enumerate(GPUS)), cut)
+    given = (GivenDevices("ml", "theirs", "main", "nvidia.com/mig-1g.10gb", ("MIG-1",)),)
+    parts = (GivenShare("ml", "others", None, "MIG-1", 1000, None),)
+    now = rig.clock.now()
+    report = AgentReport(PROTOCOL, "1", now, Node("a", devices, 1, 1), tuple(map(rig.sample, GPUS)), given, parts)
+    rig.box.put(NodeReport("a", ("corral-system", "agent-a"), report, now, SILENT_AFTER_S))
+    rig.look()
+    assert rig.devices() == list(GPUS)
+    seen = rig.book.see("a")
+    assert seen is not None
+    assert [sample.pod is not None for sample in seen.samples] == [True, False, False]
+
+
+def test_no_job_gets_a_slice_or_a_whole_device_that_corrals_plugin_gave_to_another_pod(rig: Rig) -> None:
+    rig.node()
+    rig.job(1, "a.gpu-0")
+    rig.agent()
+    cut = replace(Device("MIG-1", 0, "NVIDIA H100", 81920), parent_uuid="GPU-a")
+    devices = (cut, *(Device(uuid, index, "NVIDIA H100", 81920) for index, uuid in enumerate(GPUS, 1)))
+    given = (GivenDevices("ml", "theirs", "main", "nvidia.com/gpu", ("GPU-a",)),)
+    whole = (GivenShare("ml", "theirs", "uid", "GPU-a", 1000, None),)
+    now = rig.clock.now()
+    report = AgentReport(PROTOCOL, "1", now, Node("a", devices, 1, 1), tuple(map(rig.sample, GPUS)), given, whole)
+    rig.box.put(NodeReport("a", ("corral-system", "agent-a"), report, now, SILENT_AFTER_S))
+    rig.settle()
+    assert rig.held() == {"1.1": ["GPU-b"]}
+
+
+def test_a_report_of_thousands_of_pods_and_parts_costs_little(rig: Rig) -> None:
+    rig.node()
+    rig.agent()
+    uuids = [f"GPU-{number}" for number in range(1000)]
+    given: dict[str, tuple[str, ...]] = {f"pod-{number}": (uuids[0], uuids[number % 1000]) for number in range(10_000)}
+    parts = tuple(GivenShare("ml", f"part-{number}", None, uuids[0], 1, 0) for number in range(10_000))
+    rig.report(*uuids)
+    rig.settle()
+    rig.report(*uuids, given=given, shares=parts)
+    began_s = time.thread_time()
+    assert len(rig.devices()) == 1000
+    assert time.thread_time() - began_s < 2

@@ -11,7 +11,7 @@ DEVICES = st.builds(
     PlannedDevice,
     st.from_regex(r"[A-Za-z0-9._-]{1,63}", fullmatch=True),
     st.integers(1, 1000),
-    st.none() | st.integers(0, 999_999_999),
+    st.none() | st.integers(1, 999_999_999),
     st.sampled_from(Means),
 )
 

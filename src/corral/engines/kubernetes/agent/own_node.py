@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from corral.engines.kubernetes.agent.agent_report import (
     GivenShare,
     ServedResource,
 )
-from corral.engines.kubernetes.agent.plugin.offers import SeenDevices
+from corral.engines.kubernetes.agent.plugin.offers import SeenDevices, uuid_of
 from corral.host.telemetry.attribution import Attribution
 from corral.host.telemetry.discover import discover
 from corral.host.telemetry.kernel_log import open_kernel_log
@@ -95,6 +95,11 @@ class OwnNode:
         with self._lock:
             node, samples = self._node, self._samples
         assert node is not None, "the sampler has looked once, as it was started"
+        # Ids of other plugins may be many and long, and a device that pods have may be gone: a server would refuse the
+        # whole report for them.
+        here = {device.uuid for device in node.devices}
+        shares = tuple(one for one in shares if one.device_uuid in here)
+        given = None if given is None else tuple(_of_devices(given, here))
         return AgentReport(PROTOCOL, corral.__version__, self._clock.now(), node, samples, given, shares, served)
 
     def _sampled(self, node: Node | None, samples: Sequence[DeviceSample]) -> None:
@@ -110,6 +115,13 @@ class OwnNode:
             log.warning("%s", why)
         self._told = told
         return replace(self._arrangement.node(found), name=self._name, boot_id=boot_id())
+
+
+def _of_devices(given: Iterable[GivenDevices], here: Collection[str]) -> Iterator[GivenDevices]:
+    """Yield what was given of these devices, or of parts of them."""
+    for one in given:
+        if ids := tuple(each for each in one.device_ids if uuid_of(each) in here):
+            yield one if len(ids) == len(one.device_ids) else replace(one, device_ids=ids)
 
 
 def _kubelet_of(socket: Path) -> Callable[[], KubeletState]:

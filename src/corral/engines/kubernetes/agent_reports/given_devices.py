@@ -19,17 +19,26 @@ NUMBERED = "::"
 _SHOWN = 8
 
 
+def whole_devices(report: AgentReport) -> list[Device]:
+    """Return the devices of a report without slices of them, which pods get by other resources."""
+    return [device for device in report.node.devices if device.parent_uuid is None]
+
+
 def given_to_pods(report: AgentReport) -> dict[PodName, tuple[str, ...]]:
-    """Return the UUIDs of the report's devices that its kubelet has given to each pod."""
-    known = {device.uuid for device in report.node.devices}
+    """Return the UUIDs of the report's whole devices that its kubelet has given to each pod. A pod with a slice has the
+    device of the slice.
+    """
+    whole = {device.uuid for device in whole_devices(report)}
+    device_of = {device.uuid: device.parent_uuid or device.uuid for device in report.node.devices}
     found: dict[PodName, dict[str, None]] = {}
     for one in report.given or ():
-        uuids = (device_id.partition(NUMBERED)[0] for device_id in one.device_ids)
-        if here := {uuid: None for uuid in uuids if uuid in known}:
+        uuids = (device_of.get(device_id.partition(NUMBERED)[0]) for device_id in one.device_ids)
+        # A slice of a slice would be of no whole device.
+        if here := {uuid: None for uuid in uuids if uuid in whole}:
             found.setdefault((one.namespace, one.pod), {}).update(here)
     for share in report.shares:
-        if share.device_uuid in known:
-            found.setdefault((share.namespace, share.pod), {})[share.device_uuid] = None
+        if (uuid := device_of.get(share.device_uuid)) in whole:
+            found.setdefault((share.namespace, share.pod), {})[uuid] = None
     return {pod: tuple(uuids) for pod, uuids in found.items()}
 
 

@@ -7,7 +7,7 @@ from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample
 from corral.core.model.devices.means import Means
 from corral.core.model.runs.launch import job_of
 from corral.core.model.units import MILLI_PER_DEVICE
-from corral.engines.kubernetes.agent_reports.given_devices import given_to_pods
+from corral.engines.kubernetes.agent_reports.given_devices import given_to_pods, whole_devices
 from corral.engines.kubernetes.agent_reports.report_box import NodeReport
 from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
@@ -67,7 +67,7 @@ def shares_by_report(shared: ServedShares | None, last: NodeReport) -> ServedSha
     """Return the devices of which Corral's own plugin gives parts, as the agent reports them; None if it gives none."""
     if shared is None or not gives_parts(last, shared):
         return None
-    devices = tuple(SharedDevice(one.uuid, one.memory_mib, one.model) for one in _whole_devices(last))
+    devices = tuple(SharedDevice(one.uuid, one.memory_mib, one.model) for one in whole_devices(last.report))
     # A container that takes its device by UUID is no client of a daemon.
     return replace(shared, devices=devices, sick=0, by_uuid=shared.layer.means is Means.HOOK)
 
@@ -149,7 +149,7 @@ def _devices(
     shared: ServedShares | None,
 ) -> tuple[Device, ...]:
     """Return the report's devices. A device of a job stays listed, even if the agent no longer reports it."""
-    whole = _whole_devices(last)
+    whole = whole_devices(last.report)
     # What pods can have of a device follows from what the cluster offers, whatever the agent's host could do with it.
     likes = counted_devices(facts, shared, len(whole))
     found = [
@@ -163,11 +163,6 @@ def _devices(
         known = earlier.get(uuid) or Device(uuid, number, UNKNOWN_MODEL, None, means=Means.EXCLUSIVE)
         found.append(replace(known, index=number))
     return tuple(found)
-
-
-def _whole_devices(last: NodeReport) -> list[Device]:
-    """Return the devices without slices of them, which pods get by other resources."""
-    return [device for device in last.report.node.devices if device.parent_uuid is None]
 
 
 def _with_report(node: Node, told: Node) -> Node:
@@ -207,6 +202,7 @@ class _Holders:
                 self._launches.setdefault(uuid, []).append(one.launch_id)
         self._shared = shared
         self._parts = self._parts_of_others(others)
+        self._parts_of_pods = {(pod, uuid) for uuid, parts in self._parts.items() for pod, _ in parts}
         self._pods: dict[str, HoldingPod] = {}
         self.use = self._assigned(facts, devices, others)
 
@@ -219,13 +215,18 @@ class _Holders:
         for pod in [*known, *(pod for pod in given if pod not in known)]:
             mine = self._launch_of_pod.get(pod)
             own = () if mine is None else mine.uuids
-            uuids = [uuid for uuid in given.get(pod, ()) if uuid not in own and not self._has_part(pod, uuid)]
+            uuids = [
+                uuid
+                for uuid in given.get(pod, ())
+                # Several pods may have slices of a device: it counts once.
+                if uuid not in own and self._place[uuid] not in before and not self._has_part(pod, uuid)
+            ]
             occupant = known.get(pod)
             uid = f"{pod[0]}/{pod[1]}" if occupant is None else occupant.uid
             before |= {self._place[uuid]: uid for uuid in uuids}
             claims.append(PodClaim(uid, max(self._asked(occupant, len(devices)), len(uuids))))
             self._pods[uid] = HoldingPod(*pod) if occupant is None else occupant.pod
-        there = _whole_devices(self._last)
+        there = whole_devices(self._last.report)
         cut = {device.uuid for device in there if device.mig_enabled}
         bad = frozenset(
             place
@@ -301,11 +302,11 @@ class _Holders:
         return found
 
     def _has_part(self, pod: PodName, uuid: str) -> bool:
-        return any(whose == pod for whose, _ in self._parts.get(uuid, ()))
+        return (pod, uuid) in self._parts_of_pods
 
 
 def _offered(facts: NodeFacts, last: NodeReport) -> int:
     """Return how many of the devices the cluster gives to pods. A device plugin of Corral's own gives all of them."""
     if any(one.by == OWN_PLUGIN for one in last.report.served):
-        return len(_whole_devices(last))
+        return len(whole_devices(last.report))
     return gpus_of(facts.allocatable)

@@ -11,9 +11,10 @@ from corral.clock import Clock
 from corral.core.model.devices.device import Device
 from corral.core.model.errors import CorralError
 from corral.core.model.runs.launch import LaunchPhase
+from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.ports.job_devices import JobDevices
 from corral.engines.kubernetes.agent_reports.agent_pods import AgentPod
-from corral.engines.kubernetes.agent_reports.given_devices import Assignment, given_to_pods
+from corral.engines.kubernetes.agent_reports.given_devices import Assignment, given_to_pods, whole_devices
 from corral.engines.kubernetes.agent_reports.report_box import NodeReport, ReportBox
 from corral.engines.kubernetes.agent_reports.reported_node import (
     Reported,
@@ -206,9 +207,10 @@ class ReportedNodes:
     def _assignment(self, last: NodeReport) -> Assignment:
         own = {one.pod for one in self._book.held_on(last.node)}
         given = given_to_pods(last.report)
-        shared = {one.device_uuid for one in last.report.shares}
+        # Other parts of a device may be free. Corral's own plugin tells of devices that it gave whole, too.
+        shared = {one.device_uuid for one in last.report.shares if one.share_milli < MILLI_PER_DEVICE}
         taken = {uuid for pod, uuids in given.items() if pod not in own for uuid in uuids if uuid not in shared}
-        return Assignment(_by_uuid(last.report.node.devices), self._given(last), taken)
+        return Assignment(_by_uuid(whole_devices(last.report)), self._given(last), taken)
 
     def _given(self, last: NodeReport) -> dict[str, tuple[str, ...]]:
         """Return the devices that the kubelet gave to running launches. Before, a pod of that name may be meant that

@@ -66,4 +66,6 @@ def _planned(part: str) -> PlannedDevice | None:
     match = _DEVICE.fullmatch(part)
     if match is None or match[4] not in {means.value for means in Means} or not 1 <= int(match[2]) <= MILLI_PER_DEVICE:
         return None
-    return PlannedDevice(match[1], int(match[2]), int(match[3]) if match[3] else None, Means(match[4]))
+    memory_mib = int(match[3]) if match[3] else None
+    # To the software that keeps containers to their memory, a limit of 0 is none.
+    return None if memory_mib == 0 else PlannedDevice(match[1], int(match[2]), memory_mib, Means(match[4]))

@@ -4,8 +4,10 @@ A cluster tells how many devices a pod has, but not which. So pods of others get
 keep their slots as long as possible, so that the display of a device does not change without a reason.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from corral.engines.kubernetes.inventory.occupants import PodName
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
@@ -51,17 +53,22 @@ def assign(
         before: the earlier use.
         chosen: slots that jobs are about to get; a pod gets one only if no other is free.
     """
+    # A report may name thousands of pods and devices, so nothing here is done for each pair of them.
     taken: dict[int, str] = {}
     free = [slot for slot in range(slots) if slot not in held]
+    had: dict[str, list[int]] = {}
+    for slot in free:
+        if slot in before.pods:
+            had.setdefault(before.pods[slot], []).append(slot)
     for claim in others:
-        kept = [slot for slot in free if before.pods.get(slot) == claim.uid][: claim.devices]
-        taken |= dict.fromkeys(kept, claim.uid)
+        taken |= dict.fromkeys(had.get(claim.uid, [])[: claim.devices], claim.uid)
+    count = Counter(taken.values())
+    # The planner gives out the first slots first, so a pod that comes at the same time rarely collides with it.
+    left = iter(sorted((slot for slot in free if slot not in taken), key=lambda slot: (slot in chosen, -slot)))
     for claim in others:
-        missing = claim.devices - sum(uid == claim.uid for uid in taken.values())
-        # The planner gives out the first slots first, so a pod that comes at the same time rarely collides with it.
-        left = sorted((slot for slot in free if slot not in taken), key=lambda slot: (slot in chosen, -slot))
-        newly = left[: max(0, missing)]
+        newly = list(islice(left, max(0, claim.devices - count[claim.uid])))
         taken |= dict.fromkeys(newly, claim.uid)
+        count[claim.uid] += len(newly)
     return SlotUse(dict(sorted(taken.items())), _sick(slots, held, taken, sick, before))
 
 

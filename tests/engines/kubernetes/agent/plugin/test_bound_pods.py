@@ -52,7 +52,15 @@ def test_a_plan_is_read_and_nonsense_is_known_as_such() -> None:
     planned = keep_bound_pod(pod({"nvidia.com/gpu": "1"}, annotations={DEVICES: "GPU-1:1000::exclusive"}))
     assert planned is not None
     assert (planned.plan, planned.bad_plan) == ((PlannedDevice("GPU-1"),), False)
-    for nonsense in ("GPU-1", "", "GPU-1:1000::exclusive," * 400):
+    for nonsense in ("GPU-1", "", "GPU-1:1000::exclusive," * 400, "GPU-1:100:0:hook"):
         found = keep_bound_pod(pod({"nvidia.com/gpu": "1"}, annotations={DEVICES: nonsense}))
         assert found is not None
         assert found.bad_plan
+
+
+def test_every_container_is_read_however_many_there_are() -> None:
+    idle: list[dict[str, Any]] = [{"name": f"idle-{number}"} for number in range(1000)]
+    asks = {"name": "last", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    found = keep_bound_pod(pod(containers=[*idle, asks]))
+    assert found is not None
+    assert found.containers == (ContainerAsk("last", False, {"nvidia.com/gpu": 1}),)

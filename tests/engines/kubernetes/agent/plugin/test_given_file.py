@@ -1,5 +1,7 @@
 """The file of what was given survives its writer, and damage to it costs nothing but itself."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,23 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert read_given(tmp_path / "home" / "given.json") == (ONE,)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 2, "given": []}', '{"version": 1, "given": [{"a": 1}]}'])
+WRONG: list[dict[str, object]] = [
+    {"a": 1},
+    {"pod": 1},
+    {"device_ids": []},
+    {"device_ids": [1]},
+    {"device_ids": "GPU-1"},
+    {"memory_mib": "1"},
+]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{", '{"version": 2, "given": []}'),
+        *(json.dumps({"version": 1, "given": [{**asdict(ONE), **wrong}]}) for wrong in WRONG),
+    ],
+)
 def test_a_damaged_file_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "given.json").write_text(text)
     assert read_given(tmp_path / "given.json") == ()

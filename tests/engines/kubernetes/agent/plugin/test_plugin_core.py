@@ -284,3 +284,9 @@ def test_a_kubelet_that_chooses_at_random_gives_no_device_twice(seed: int) -> No
         owner = next(one for one in halves if one.uid == found.pod_uid)
         assert owner.plan is not None
         assert all(one.startswith(owner.plan[0].uuid) for one in found.device_ids)
+
+
+@pytest.mark.parametrize("asked", [{}, {MEMORY: 0}])
+def test_no_part_comes_without_a_limit_of_memory(asked: dict[str, int]) -> None:
+    with pytest.raises(Refused, match="less than 1 MiB"):
+        matched(PARTS, book(part("p", 0, 30, 0, **asked)), parts(0, *range(30)))

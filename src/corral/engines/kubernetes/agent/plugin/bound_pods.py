@@ -14,7 +14,6 @@ from corral.untrusted import Unread, guarded
 from corral.vendors.registry import vendors
 
 _OTHER_DOMAINS = ("tencent.com/",)
-_MOST_CONTAINERS = 200
 _MOST_DIGITS = 20
 
 
@@ -96,7 +95,8 @@ def _asks(spec: Mapping[str, Any]) -> tuple[ContainerAsk, ...]:
 
 
 def _asks_of(written: list[Mapping[str, Any]], domains: tuple[str, ...], *, init: bool) -> Iterator[ContainerAsk]:
-    for one in written[:_MOST_CONTAINERS]:
+    # All of them: the kubelet allocates for each, and for one that was left out another pod's plan would be used.
+    for one in written:
         limits = mapping(mapping(one.get("resources")).get("limits"))
         amounts = {name: _amount(limits[name]) for name in limits if name.startswith(domains)}
         if any(amounts.values()):

@@ -9,6 +9,7 @@ from corral.core.model.errors import BackendFailed
 from corral.engines.kubernetes.agent.plugin.plugin_core import GivenToContainer
 from corral.files import read_whole, write_whole
 from corral.untrusted import Unread, guarded
+from corral.wire import from_plain
 
 _MOST_BYTES = 16 << 20
 _VERSION = 1
@@ -36,4 +37,7 @@ def read_given(path: Path) -> tuple[GivenToContainer, ...]:
 def _given(document: Any) -> tuple[GivenToContainer, ...]:
     if document["version"] != _VERSION:
         return ()
-    return tuple(GivenToContainer(**{**one, "device_ids": tuple(one["device_ids"])}) for one in document["given"])
+    given = tuple(from_plain(GivenToContainer, one) for one in document["given"])
+    if not all(one.device_ids for one in given):
+        raise ValueError("a container has no devices")
+    return given

@@ -275,6 +275,9 @@ def _check_memory(offer: Offer, book: Book, given: GivenToContainer, uuid: str) 
     whole_mib = offer.by_uuid[uuid].device.memory_mib
     if whole_mib is None or given.memory_mib is None:
         raise Refused(f"{uuid} does not say how much memory it has, so {given} cannot be held to a part of it")
+    if given.memory_mib <= 0:
+        # To the software that keeps containers to their memory, a limit of 0 is none.
+        raise Refused(f"{given} asks for less than 1 MiB of each of its devices; ask for more memory")
     taken_mib = sum(
         one.memory_mib or 0
         for one in book.given
