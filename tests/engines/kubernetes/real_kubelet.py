@@ -63,6 +63,7 @@ class RealKubelet:
     Attributes:
         name: of the node: an address of this host's loopback, for a kubelet tells the API server such a name as its
             address.
+        directory: has all that is the node's, and at the usual places what a kubelet has in its own directory for agents.
         plugins, pod_resources: where device plugins meet it, and where it says what it gave.
     """
 
@@ -70,8 +71,8 @@ class RealKubelet:
         self.name = f"127.{random.randint(1, 254)}.{random.randint(0, 255)}.{random.randint(1, 254)}"
         self._plane = plane
         self._cluster = cluster
-        self._directory = directory
-        self.plugins = directory / "plugins"
+        self.directory = directory
+        self.plugins = directory / "device-plugins"
         self.pod_resources = directory / "pod-resources" / "kubelet.sock"
         self._cgroup = cgroup_name()
         self._process: subprocess.Popen[bytes] | None = None
@@ -79,11 +80,11 @@ class RealKubelet:
     def start(self, gpus: int = 0) -> None:
         """Returns when the node is ready. Raises where it does not become so, with the end of the logs."""
         self._write_files()
-        with reserved_port(self.name) as held, (self._directory / "host.log").open("wb") as log:
+        with reserved_port(self.name) as held, (self.directory / "host.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [
                     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", str(_HOST / "host.sh")),
-                    *(str(self._directory), self.name, str(held.getsockname()[1]), f"/{self._cgroup}"),
+                    *(str(self.directory), self.name, str(held.getsockname()[1]), f"/{self._cgroup}"),
                 ],
                 env={**os.environ, "KUBEBUILDER_ASSETS": str(find_program("kubelet")).removesuffix("/kubelet")},
                 stdin=subprocess.DEVNULL,
@@ -101,15 +102,15 @@ class RealKubelet:
     def restart(self) -> None:
         """End the kubelet alone, as by a crash. It is started again, and the containers run on."""
         assert self._process is not None
-        (self._directory / "restart").touch()
+        (self.directory / "restart").touch()
         unshared = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
         inside = Path(unshared).read_text().strip()
-        pid = (self._directory / "kubelet.pid").read_text().strip()
+        pid = (self.directory / "kubelet.pid").read_text().strip()
         subprocess.run(["nsenter", "--target", inside, "--pid", "kill", "-KILL", pid], check=True)
 
     def registrations(self, resource: str) -> int:
         """How often a device plugin has registered for a resource."""
-        log = (self._directory / "kubelet.log").read_text(errors="replace")
+        log = (self.directory / "kubelet.log").read_text(errors="replace")
         return log.count(f'Got registration request from device plugin with resource name "{resource}"')
 
     def close(self) -> None:
@@ -122,23 +123,23 @@ class RealKubelet:
         remove_cgroups(self._cgroup)
 
     def _write_files(self) -> None:
-        self._directory.mkdir()
-        self._plane.kubeconfig(self._directory / "kubelet.kubeconfig")
-        shutil.copy(Path(self._plane.directory) / "clients.crt", self._directory)
-        (self._directory / "resolv.conf").write_text("nameserver 127.0.0.1\n")
-        for name in ("plugins", "pod-resources", "networks", "cni"):
-            (self._directory / name).mkdir()
-        (self._directory / "networks" / "test.conflist").write_text(_NETWORK)
+        self.directory.mkdir()
+        self._plane.kubeconfig(self.directory / "kubelet.kubeconfig")
+        shutil.copy(Path(self._plane.directory) / "clients.crt", self.directory)
+        (self.directory / "resolv.conf").write_text("nameserver 127.0.0.1\n")
+        for name in ("device-plugins", "pod-resources", "networks", "cni"):
+            (self.directory / name).mkdir()
+        (self.directory / "networks" / "test.conflist").write_text(_NETWORK)
         for plugin in ("test", "loopback"):
-            (self._directory / "cni" / plugin).symlink_to(_HOST / "cni.sh")
-        write_image(self._directory / "image.tar")
+            (self.directory / "cni" / plugin).symlink_to(_HOST / "cni.sh")
+        write_image(self.directory / "image.tar")
 
     def _wait_until_ready(self) -> None:
         until = time.monotonic() + START_S
         while not self._ready():
             assert self._process is not None
             if self._process.poll() is not None or time.monotonic() >= until:
-                logs = [self._directory / f"{name}.log" for name in ("host", "dockerd", "kubelet")]
+                logs = [self.directory / f"{name}.log" for name in ("host", "dockerd", "kubelet")]
                 said = "\n".join(f"{log.name}:\n{_telling(log.read_text())}" for log in logs if log.exists())
                 raise RuntimeError(f"the kubelet does not become ready:\n{said}")
             time.sleep(0.1)

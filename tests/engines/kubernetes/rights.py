@@ -1,4 +1,4 @@
-"""The rights that docs/kubernetes.md says a server needs, given to a user of the tests."""
+"""The rights that docs/kubernetes.md says a server needs, given to a user of the tests, and those of manifests."""
 
 import re
 from contextlib import suppress
@@ -47,3 +47,15 @@ def give_documented_rights(admin: Cluster, user: str) -> None:
         with suppress(AlreadyExists):
             body = {"metadata": {"name": name}, "subjects": [subject], "roleRef": reference}
             admin.create(bindings, body, namespace)
+
+
+def give_rights_of(manifest: Path, admin: Cluster, namespace: str, account: str) -> None:
+    """The cluster roles of a manifest, under names of a test's own, for a service account of this namespace."""
+    for one in yaml.safe_load_all(manifest.read_text()):
+        if one["kind"] != "ClusterRole":
+            continue
+        name = f"{namespace}-{one['metadata']['name']}"
+        admin.create(_ROLES, {**one, "metadata": {"name": name}})
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+        reference = {"kind": "ClusterRole", "name": name, "apiGroup": _GROUP}
+        admin.create(_BINDINGS, {"metadata": {"name": name}, "subjects": [subject], "roleRef": reference})

@@ -16,7 +16,10 @@ mount -t tmpfs tmpfs "$directory/state"
 # A kubelet meets device plugins at a place that cannot be chosen. Those of a test reach it under DIRECTORY.
 mount -t tmpfs tmpfs /var/lib
 mkdir -p /var/lib/kubelet/device-plugins "$directory/state/kubelet/pod-resources"
-mount --bind "$directory/plugins" /var/lib/kubelet/device-plugins
+mount --bind "$directory/device-plugins" /var/lib/kubelet/device-plugins
+# A kubelet binds its own directory onto itself unless it is shared, and so would hide what is mounted in it.
+mount --bind "$directory/state/kubelet" "$directory/state/kubelet"
+mount --make-shared "$directory/state/kubelet"
 mount --bind "$directory/pod-resources" "$directory/state/kubelet/pod-resources"
 # A kubelet sets these for the whole machine. It finds copies of its own.
 for knob in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
