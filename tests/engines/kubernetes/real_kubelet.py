@@ -63,7 +63,7 @@ class RealKubelet:
     Attributes:
         name: of the node: an address of this host's loopback, for a kubelet tells the API server such a name as its
             address.
-        directory: has all that is the node's, and at the usual places what a kubelet has in its own directory for agents.
+        directory: has all that is the node's; agents find what they need in the same places as below /var/lib/kubelet.
         plugins, pod_resources: where device plugins meet it, and where it says what it gave.
     """
 

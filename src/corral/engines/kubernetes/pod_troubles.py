@@ -216,7 +216,7 @@ class Troubles:
         broken = [pod for pod in plugins if pod.trouble is not None]
         if not broken:
             named = f"{count_of(len(plugins), 'pod')} of {' and '.join(sorted({pod.plugin for pod in plugins}))} serve"
-            return CheckResult("plugins", OK, named if plugins else "no known DaemonSet gives out GPUs here")
+            return CheckResult("plugins", OK, named if plugins else "no DaemonSet of another plugin gives out GPUs")
         told = "; ".join(f"{one.pod} on {one.node}: {one.trouble}" for one in broken[:_SHOWN]) + _more(len(broken))
         namespace, _, pod = broken[0].pod.partition("/")
         advice = f"kubectl -n {namespace} logs {pod} --previous; kubectl -n {namespace} describe pod {pod}"

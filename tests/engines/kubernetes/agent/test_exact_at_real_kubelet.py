@@ -1,7 +1,7 @@
 """From the driver to the container: the server plans a device by UUID, and a real kubelet gives the pod that one.
 
-The agent is the installed program with the rights of its manifests, the token that the kubelet has made for its pod, and
-mock devices; the API server, the kubelet and the containers are real.
+The agent is the installed program with the rights of its manifests, the token that the kubelet has made for its pod,
+and mock devices; the API server, the kubelet and the containers are real.
 """
 
 import json
@@ -39,6 +39,12 @@ pytestmark = pytest.mark.skipif(LACKING is not None, reason=f"no real kubelet: {
 
 MANIFESTS = Path(__file__).parents[4] / "deploy" / "kubernetes"
 GPU = "nvidia.com/gpu"
+MOCK = """
+[[devices]]
+mother_uuid = "{uuid}"
+model_name = "Mock A100"
+memory_size = "80G"
+"""
 SHOW = ("sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES; sleep 1000")
 
 
@@ -49,10 +55,7 @@ class Chain:
         self.site, self.kubelet = site, kubelet
         self.uuids = [f"GPU-{uuids.uuid4()}" for _ in range(4)]
         self._directory = directory
-        rows = [
-            f'[[devices]]\nmother_uuid = "{one}"\nmodel_name = "Mock A100"\nmemory_size = "80G"' for one in self.uuids
-        ]
-        (directory / "mock.toml").write_text("\n".join(rows))
+        (directory / "mock.toml").write_text("".join(MOCK.format(uuid=one) for one in self.uuids))
         account = make_account(site.cluster, site.namespace)
         for name in ("agent.yaml", "device-plugin.yaml"):
             give_rights_of(MANIFESTS / name, site.cluster, site.namespace, ACCOUNT)
@@ -62,11 +65,8 @@ class Chain:
         self._port = reserved_port()
         self.port = self._port.getsockname()[1]
         site.home.mkdir()
-        settings = {
-            "agent_account": account,
-            "scheduler_name": site.namespace,
-            "pod_users": [f"{site.namespace}=alice"],
-        }
+        own = site.namespace
+        settings = {"agent_account": account, "scheduler_name": own, "pod_users": [f"{own}=alice"]}
         (site.home / "config.yaml").write_text(yaml.safe_dump({"kubernetes": settings}))
         self.agent: subprocess.Popen[bytes] | None = None
 
