@@ -1,5 +1,6 @@
 """Devices of a node, as its agent sees them, for tests of the device plugin."""
 
+import ctypes.util
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -65,3 +66,9 @@ class SeenHost:
 def drivers_of(home: Path, *, hook: str | None = None, mps_control: str = "nvidia-cuda-mps-control") -> HostDrivers:
     settings = Settings(hook=hook, mps_control=mps_control)
     return host_drivers(Host(home, settings, described=True, by_root=False))
+
+
+def some_library() -> str:
+    """A library that may be loaded into any program."""
+    name = ctypes.util.find_library("m")
+    return str(next(Path("/lib").glob(f"*-linux-gnu/{name}")))

@@ -1,6 +1,5 @@
 """The device plugins of a node at a real kubelet with Docker: pods print what they were given."""
 
-import ctypes.util
 import sys
 import tempfile
 import time
@@ -20,7 +19,7 @@ from corral.engines.kubernetes.agent.plugin.device_plugins import DevicePlugins,
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import NAMESPACES, NODES, PODS
 from corral.engines.kubernetes.inventory.planned_devices import DEVICES, PlannedDevice, written
-from tests.engines.kubernetes.agent.plugin.hosts import SeenHost, drivers_of, gpu, mig, uuid
+from tests.engines.kubernetes.agent.plugin.hosts import SeenHost, drivers_of, gpu, mig, some_library, uuid
 from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.real_kubelet import IMAGE, RealKubelet, why_no_kubelet
 from tests.vendors.nvidia.conftest import FAKE_MPS_CONTROL
@@ -141,12 +140,6 @@ def host(control_plane: ControlPlane) -> Iterator[Host]:
                         cluster.delete(PODS, pod["metadata"]["name"], namespace, grace_s=0)
             kubelet.close()
             cluster.close()
-
-
-def some_library() -> str:
-    """A library that may be loaded into any program."""
-    name = ctypes.util.find_library("m")
-    return str(next(Path("/lib").glob(f"*-linux-gnu/{name}")))
 
 
 def test_a_pod_gets_the_devices_that_were_planned_for_it(host: Host) -> None:
