@@ -40,11 +40,15 @@ class GivenShare:
     memory_mib: int | None
 
 
+OWN_PLUGIN = "corral"
+"""The name of Corral's own device plugin in reports."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServedResource:
     """A resource that a device plugin serves on the node.
 
-    `by` is the plugin's name, "corral" for the agent's own; None if the resource is served and nobody knows by whom.
+    `by` is the plugin's name, OWN_PLUGIN for the agent's own; None if the resource is served and nobody knows by whom.
     """
 
     resource: str

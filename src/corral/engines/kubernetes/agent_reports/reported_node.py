@@ -7,6 +7,7 @@ from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample
 from corral.core.model.devices.means import Means
 from corral.core.model.runs.launch import job_of
 from corral.core.model.units import MILLI_PER_DEVICE
+from corral.engines.kubernetes.agent.agent_report import OWN_PLUGIN
 from corral.engines.kubernetes.agent_reports.given_devices import given_to_pods, whole_devices
 from corral.engines.kubernetes.agent_reports.report_box import NodeReport
 from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
@@ -24,9 +25,6 @@ from corral.engines.kubernetes.inventory.seen_node import SeenNode, bare_node, i
 from corral.engines.kubernetes.inventory.shared_slots import held_parts
 from corral.engines.kubernetes.inventory.slots import PodClaim, SlotUse, assign
 from corral.engines.kubernetes.shares.served_shares import ServedShares, SharedDevice
-
-OWN_PLUGIN = "corral"
-"""The name of Corral's own device plugin in reports."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corral.core.model.errors import BackendFailed, CorralError
-from corral.engines.kubernetes.agent.agent_report import GivenShare, ServedResource
+from corral.engines.kubernetes.agent.agent_report import OWN_PLUGIN, GivenShare, ServedResource
 from corral.engines.kubernetes.agent.kubelet_api.allocations import ContainerAccess, KubeletChoice, ListedDevice
 from corral.engines.kubernetes.agent.kubelet_api.device_plugin import (
     KUBELET_SOCKET,
@@ -102,7 +102,7 @@ class DevicePlugins:
 
     def served(self) -> tuple[ServedResource, ...]:
         """The resources of the node's devices, each with the plugin that serves it."""
-        own = (ServedResource(resource, "corral") for resource in self._served)
+        own = (ServedResource(resource, OWN_PLUGIN) for resource in self._served)
         return (*own, *(ServedResource(resource, socket) for resource, socket in self._others.items()))
 
     def _follow(self) -> None:
