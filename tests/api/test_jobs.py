@@ -178,6 +178,8 @@ def test_a_listing_is_narrowed_and_ordered_by_the_server(served: Served) -> None
     assert listed("queue=night&all=1") == []
     assert listed("project=default") == [third, second, first]
     assert listed("project=sft,nlp") == listed("means=mps&all=1") == []
+    assert listed("namespace=default&all=1") == []
+    assert served.call("GET", "/jobs?namespace=" + ",".join(["a"] * 1_001)).error["field"] == "namespace"
     assert listed("since=4000000000&all=1") == listed("since=4000000000") == []
     assert len(listed("since=1000&all=1&sort=started")) == 3
 

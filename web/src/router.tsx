@@ -33,6 +33,7 @@ export interface QueueSearch {
   name?: string;
   queue?: string;
   project?: string;
+  namespace?: string;
   means?: Means;
   phase?: string;
   ended?: boolean;
@@ -118,6 +119,7 @@ const queue = createRoute({
     name: words(search.name),
     queue: words(search.queue),
     project: words(search.project),
+    namespace: words(search.namespace),
     means: JOB_MEANS.find((known) => known === search.means),
     phase: words(search.phase),
     ended: search.ended === true || search.ended === "true" ? true : undefined,

@@ -288,8 +288,8 @@ class Client:
     ) -> "Report":
         """Hours of GPUs granted between two times (Unix seconds; by default the last week), with energy and cost.
 
-        Hours are used, idle, unmetered or wasted. `by` is one or more of user, project, queue, job, model, node, hour
-        and weekday.
+        Hours are used, idle, unmetered or wasted. `by` is one or more of user, project, queue, job, model, node,
+        namespace, hour and weekday.
         """
         from corral.features.accounting.client import read_report
 

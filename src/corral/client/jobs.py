@@ -63,14 +63,15 @@ class Jobs:
         sort: str | None = None,
         project: str | None = None,
         means: str | None = None,
+        namespace: str | None = None,
     ) -> "tuple[JobRow, ...]":
         """Waiting and running jobs, newest first; with `all` also ended jobs; at most `limit` (None: all of them).
 
-        `user`, `phase`, `queue`, `project` and `name` may each list several values, separated by commas. The user "me"
-        is the caller, and "sweep-*" is every name with that beginning. `since` chooses jobs submitted then or later
-        (Unix seconds). `sort` is another order: "started", or "-started" for the latest first. `starts` adds the
-        expected start of waiting jobs, as far as it is known. `means` chooses jobs by how they hold their GPUs:
-        "exclusive" is whole GPUs.
+        `user`, `phase`, `queue`, `project`, `namespace` and `name` may each list several values, separated by commas.
+        The user "me" is the caller, and "sweep-*" is every name with that beginning. `since` chooses jobs submitted
+        then or later (Unix seconds). `sort` is another order: "started", or "-started" for the latest first. `starts`
+        adds the expected start of waiting jobs, as far as it is known. `means` chooses jobs by how they hold their
+        GPUs: "exclusive" is whole GPUs. `namespace` chooses jobs that are pods of others there.
         """
         from corral.core.model.answers.jobs import JobRow
         from corral.core.model.jobs.job_sort import parse_sort, sorted_rows
@@ -88,6 +89,7 @@ class Jobs:
             starts=flag(starts, "starts") or None,
             queue=optional(text, queue, "queue", "'default'"),
             project=optional(text, project, "project", "'default'"),
+            namespace=optional(text, namespace, "namespace", "'default'"),
             means=optional(text, means, "means", "'mps'"),
             since=_moment(since),
             sort=None if limit is None else sort,

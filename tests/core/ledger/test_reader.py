@@ -23,6 +23,7 @@ from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobCha
 from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.jobs.job_sort import SORT_KEYS, JobSort, sorted_rows
 from corral.core.model.jobs.phase import Phase
+from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
 from corral.core.model.runs.run_history import AllocatedTime
 from corral.core.ports.ledger import HeldBy, JobQuery
@@ -69,6 +70,23 @@ def test_a_page_holds_the_newest_jobs_that_match(ledger: SqlLedger, jobs: Sequen
             users=() if user is None else (user,), phases=phases, name=name, limit=limit, before_sequence=before
         )
         assert ledger.jobs(query) == tuple(matching[:limit]), query
+
+
+def test_pods_of_others_are_found_by_their_namespace_and_a_name_alone_makes_no_pod(ledger: SqlLedger) -> None:
+    jobs = [a_job(1, name="team-a/forged")]
+    for number, namespace in enumerate(("team-a", "team-b", "team-a"), start=2):
+        one = a_job(number)
+        pods = tuple(PodRef(namespace, f"pod-{rank}", f"uid-{number}-{rank}") for rank in range(2))
+        jobs.append(replace(one, spec=replace(one.spec, pods=pods)))
+    write(ledger, *map(submitted, jobs), ended("4"))
+    for namespaces, ids in (
+        (("team-a",), ["4", "2"]),
+        (("team-b", "team-a"), ["4", "3", "2"]),
+        (("none",), []),
+        ((), ["4", "3", "2", "1"]),
+    ):
+        query = JobQuery(namespaces=namespaces)
+        assert [job.id for job in ledger.jobs(query)] == [job.id for job in reversed(jobs) if query.has(job)] == ids
 
 
 def test_several_users_queues_and_names_and_a_time_are_asked_for_at_once(ledger: SqlLedger) -> None:

@@ -15,6 +15,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted, NodeObserved
 from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.jobs.phase import Phase
+from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.placing.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
 from corral.core.model.runs.run_history import MeteredHour, ReportBy, UsageBy
 from corral.core.ports.ledger import Decided
@@ -68,8 +69,9 @@ class Site:
         begin: float,
         end: float | None,
         failed: bool = False,
+        pods: tuple[PodRef, ...] = (),
     ) -> None:
-        job = Job(job_id, int(job_id), JobSpec(user=user, name=f"job of {user}"), 0.0)
+        job = Job(job_id, int(job_id), JobSpec(user=user, name=f"job of {user}", pods=pods), 0.0)
         uuids = uuid.split("+")
         models = ["Tesla V100" if "gone" in each else "NVIDIA A100" for each in uuids]
         chosen = tuple(ChosenDevice(at, model, None, None, 0.5) for at, model in enumerate(models))
@@ -134,6 +136,20 @@ def test_a_bill_stays_as_it_was_when_devices_of_several_models_leave(site: Site)
     after = site.reports.report([ReportBy.MODEL])
     assert after == before
     assert {row.names["model"]: row.gpu_hours for row in after.rows} == {"NVIDIA A100": 2.0, "Tesla V100": 1.5}
+
+
+def test_pods_are_charged_to_their_namespaces_and_what_is_no_pod_to_none(site: Site) -> None:
+    before = site.reports.report([ReportBy.NAMESPACE])
+    assert [row.names["namespace"] for row in before.rows] == ["(none)"]
+    for number, namespace in enumerate(("team-a", "team-b", "team-a"), start=11):
+        pods = (PodRef(namespace, "train", f"uid-{number}"),)
+        site.hold(str(number), "alice", f"GPU-{number}", 1000, begin=NOW - 3600, end=NOW, pods=pods)
+    after = site.reports.report([ReportBy.NAMESPACE])
+    assert {row.names["namespace"]: row.gpu_hours for row in after.rows} == {
+        "(none)": before.total.gpu_hours,
+        "team-a": 2.0,
+        "team-b": 1.0,
+    }
 
 
 def test_without_prices_there_is_no_cost(site: Site) -> None:

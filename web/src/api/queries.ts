@@ -27,6 +27,7 @@ export interface JobFilter {
   name?: string;
   queue?: string;
   project?: string;
+  namespace?: string;
   means?: Means;
   limit?: number;
   /** Such as "-started" for the latest first. */
@@ -112,13 +113,14 @@ export const resourceNamesQuery = queryOptions({
 });
 
 export function jobsQuery(filter: JobFilter) {
-  const { user, phase, queue, project, ...rest } = filter;
+  const { user, phase, queue, project, namespace, ...rest } = filter;
   const query = {
     ...rest,
     ...(user ? { user: user.split(",") } : {}),
     ...(phase ? { phase: phase.split(",") as Phase[] } : {}),
     ...(queue ? { queue: queue.split(",") } : {}),
     ...(project ? { project: project.split(",") } : {}),
+    ...(namespace ? { namespace: namespace.split(",") } : {}),
   };
   return queryOptions({
     queryKey: ["jobs", filter],

@@ -5086,9 +5086,9 @@ export interface components {
          *     `starts` adds the expected starts of waiting jobs; of those in a long queue that are not reached by the forecast,
          *     which is bounded, `expected_start_is` says "unforeseen".
          *
-         *     `user`, `phase`, `queue`, `project` and `name` may be several, separated by commas. The user "me" is the caller,
-         *     and * in a name is any characters. `means` are those that hold their first GPU so, or did at last: exclusive is a
-         *     whole one, whatever the setting of the device. `since` are those submitted then or later (Unix seconds). `sort`,
+         *     `user`, `phase`, `queue`, `project`, `namespace` and `name` may be several, separated by commas. The user "me" is
+         *     the caller, and * in a name is any characters. `namespace` are those that are pods of others there. `means` are
+         *     those that hold their first GPU so, or did at last: exclusive is a whole one, whatever the setting of the device. `since` are those submitted then or later (Unix seconds). `sort`,
          *     such as "started" or "-started" for the latest first, gives the first `limit` jobs in that order, and no next
          *     page.
          */
@@ -5120,6 +5120,11 @@ export interface components {
              * @default null
              */
             name?: string | null;
+            /**
+             * Namespace
+             * @default []
+             */
+            namespace?: string[];
             /**
              * Phase
              * @default []
@@ -6471,11 +6476,13 @@ export interface components {
          * @description The attributes by which a report sums GPU time; hour and weekday are of wall-clock time.
          * @enum {string}
          */
-        ReportBy: "user" | "project" | "queue" | "job" | "model" | "node" | "hour" | "weekday";
+        ReportBy: "user" | "project" | "queue" | "job" | "model" | "node" | "namespace" | "hour" | "weekday";
         /**
          * ReportQuery
-         * @description The keys to add up by, of user, project, queue, job, model, node, hour and weekday, and the period (Unix seconds;
-         *     by default the last week).
+         * @description The keys to add up by, of user, project, queue, job, model, node, namespace, hour and weekday, and the period (Unix
+         *     seconds; by default the last week).
+         *
+         *     The namespace is that of pods that others made, and "(none)" for any other job.
          */
         ReportQuery: {
             /**
@@ -10155,6 +10162,7 @@ export interface operations {
                 sort?: string;
                 project?: string[];
                 means?: "exclusive" | "mps" | "mig" | "timeslice" | "hook";
+                namespace?: string[];
             };
             header?: never;
             path?: never;
@@ -11565,7 +11573,7 @@ export interface operations {
     report_api_v1_report_get: {
         parameters: {
             query?: {
-                by?: ("user" | "project" | "queue" | "job" | "model" | "node" | "hour" | "weekday")[];
+                by?: ("user" | "project" | "queue" | "job" | "model" | "node" | "namespace" | "hour" | "weekday")[];
                 since?: number;
                 until?: number;
             };

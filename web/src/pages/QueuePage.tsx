@@ -36,7 +36,7 @@ const jobsOf = (line: JobLine) => line.elements ?? [line.job];
 export function QueuePage() {
   const search = useSearch({ from: "/queue" });
   const navigate = useNavigate({ from: "/queue" });
-  const { user, name, queue, project, means } = search;
+  const { user, name, queue, project, namespace, means } = search;
   const listed = useQuery(
     jobsQuery({
       all: search.ended,
@@ -44,6 +44,7 @@ export function QueuePage() {
       name,
       queue,
       project,
+      namespace,
       means,
       phase: search.phase,
       limit: search.ended ? 1000 : MOST,
@@ -55,6 +56,7 @@ export function QueuePage() {
       name,
       queue,
       project,
+      namespace,
       means,
       phase: "PENDING",
       limit: MOST_FORESEEN,
@@ -70,7 +72,7 @@ export function QueuePage() {
       [withStarts, listed.data, foreseen.data],
     ),
   };
-  const set = (field: "user" | "name" | "queue" | "project" | "means", value: string) =>
+  const set = (field: "user" | "name" | "queue" | "project" | "namespace" | "means", value: string) =>
     void navigate({ search: (old) => ({ ...old, [field]: value || undefined }), replace: true });
   const ask = useCallback(
     (id: string) => void navigate({ search: (old) => ({ ...old, why: old.why === id ? undefined : id }) }),
@@ -103,6 +105,12 @@ export function QueuePage() {
           value={search.project}
           hint="all"
           onChange={(value) => set("project", value)}
+        />
+        <Typed
+          label="Namespace"
+          value={search.namespace}
+          hint="of pods"
+          onChange={(value) => set("namespace", value)}
         />
         <Select
           label="Holds"

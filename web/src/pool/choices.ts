@@ -4,7 +4,7 @@ import type { Range } from "../api/historyQueries";
 export const COMPARED = ["nodes", "devices", "jobs"] as const;
 export type Compared = (typeof COMPARED)[number];
 
-export const REPORT_BY = ["user", "project", "queue"] as const;
+export const REPORT_BY = ["user", "project", "queue", "namespace"] as const;
 export type ReportBy = (typeof REPORT_BY)[number];
 
 export const REPORT_RANGES = ["24h", "7d", "30d", "90d"] as const;

@@ -131,11 +131,11 @@ class JobsQuery:
     `starts` adds the expected starts of waiting jobs; of those in a long queue that are not reached by the forecast,
     which is bounded, `expected_start_is` says "unforeseen".
 
-    `user`, `phase`, `queue`, `project` and `name` may be several, separated by commas. The user "me" is the caller,
-    and * in a name is any characters. `means` are those that hold their first GPU so, or did at last: exclusive is a
-    whole one, whatever the setting of the device. `since` are those submitted then or later (Unix seconds). `sort`,
-    such as "started" or "-started" for the latest first, gives the first `limit` jobs in that order, and no next
-    page.
+    `user`, `phase`, `queue`, `project`, `namespace` and `name` may be several, separated by commas. The user "me" is
+    the caller, and * in a name is any characters. `namespace` are those that are pods of others there. `means` are
+    those that hold their first GPU so, or did at last: exclusive is a whole one, whatever the setting of the device.
+    `since` are those submitted then or later (Unix seconds). `sort`, such as "started" or "-started" for the latest
+    first, gives the first `limit` jobs in that order, and no next page.
     """
 
     all: bool = False
@@ -151,6 +151,7 @@ class JobsQuery:
     sort: str | None = None
     project: tuple[str, ...] = ()
     means: Means | None = None
+    namespace: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,8 @@ async def list_jobs(request: Request, context: RequestContext) -> Response:
 
 def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
     """The query to the ledger for a listing. Raises Refused."""
-    for name, values in (("user", asked_for.user), ("queue", asked_for.queue), ("project", asked_for.project)):
+    for name in ("user", "queue", "project", "namespace"):
+        values = getattr(asked_for, name)
         if len(values) > shapes.MAX_VALUES:
             raise Refused(f"{name}: at most {shapes.MAX_VALUES} can be named, not {len(values)}", field=name)
     if asked_for.name is not None:
@@ -158,6 +159,7 @@ def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
         before_sequence=asked_for.before,
         queues=asked_for.queue,
         projects=asked_for.project,
+        namespaces=asked_for.namespace,
         since=asked_for.since,
         sort=sort,
     )

@@ -38,6 +38,9 @@ class PsCommand(
     )
     queue: list[str] | None = text("--queue", metavar="NAME,..", help="Only jobs of these queues.", many=True)
     project: list[str] | None = text("--project", metavar="NAME,..", help="Only jobs of these projects.", many=True)
+    namespace: list[str] | None = text(
+        "--namespace", metavar="NAME,..", help="Only jobs that are pods of others in these namespaces.", many=True
+    )
     means: str | None = text(
         "--means", metavar="MEANS", help="Only jobs with this kind of sharing: exclusive (whole), mps, mig, timeslice."
     )

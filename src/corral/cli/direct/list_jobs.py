@@ -35,6 +35,7 @@ def list_jobs(given: looking.PsCommand) -> int:
         "name": _joined(given.name, "--name"),
         "queue": _joined(given.queue, "--queue"),
         "project": _joined(given.project, "--project"),
+        "namespace": _joined(given.namespace, "--namespace"),
         "means": checked(given.means, "--means"),
         "array": checked(given.array, "--array"),
         "since": None if (at := moment(given.since)) is None else int(at),

@@ -73,7 +73,7 @@ class HeldTime:
         columns: list[ColumnElement[Any]] = [_table.c[name] for name in _COLUMNS]
         columns.append((_table.c.ended_at if unbilled else _ended).label("counts_until"))
         question = (
-            select(*columns, _MODELS.label("models"), jobs.c.name, jobs.c.phase, last.label("last"), _SAVES)
+            select(*columns, *_OF_JOB, last.label("last"))
             .join(jobs, jobs.c.id == _table.c.job_id)
             .where(_within(since, until, _table.c.ended_at if unbilled else _ended))
             .order_by(_table.c.entry)
@@ -98,6 +98,8 @@ _SAVES = or_(
     func.json_extract(tables.jobs.c.spec, "$.checkpoint_signal").is_not(None),
     func.json_extract(tables.jobs.c.spec, "$.checkpoint_dir").is_not(None),
 ).label("saves")
+_NAMESPACE = tables.NAMESPACE.label("namespace")
+_OF_JOB = (_MODELS.label("models"), tables.jobs.c.name, tables.jobs.c.phase, _NAMESPACE, _SAVES)
 _COLUMNS = (
     "entry", "id", "job_id", "user", "project", "queue", "created_at", "ended_at", "placement", "reserved", "lost_from",
 )  # fmt: skip

@@ -58,6 +58,8 @@ def _matching(question: Select[Any], query: JobQuery) -> Select[Any]:
         question = question.where(tables.QUEUE.in_([stored_text(queue) for queue in query.queues]))
     if query.projects:
         question = question.where(_PROJECT.in_([stored_text(project) for project in query.projects]))
+    if query.namespaces:
+        question = question.where(tables.NAMESPACE.in_([stored_text(namespace) for namespace in query.namespaces]))
     if query.held is not None:
         question = question.where(_held(query.held))
     if query.since is not None:

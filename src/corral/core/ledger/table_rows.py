@@ -282,6 +282,7 @@ def held_allocation_of(row: Any, *, failed_from: float | None) -> HeldAllocation
         bool(row.reserved),
         row.lost_from if failed_from is None else max(failed_from, row.created_at),
         _names_of(row.models),
+        row.namespace,
     )
 
 

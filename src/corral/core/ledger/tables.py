@@ -54,6 +54,8 @@ jobs = Table(
 )
 QUEUE: ColumnElement[str] = literal_column("coalesce(json_extract(spec, '$.queue'), 'default')")
 """The queue of a job. An index has exactly this expression."""
+NAMESPACE: ColumnElement[str | None] = func.json_extract(jobs.c.spec, "$.pods[0][0]")
+"""The namespace of a job's pods, null for a job that is no pod of others (`JobSpec.namespace`)."""
 Index("jobs_by_queue", QUEUE, jobs.c.sequence)
 Index("jobs_by_end", jobs.c.ended_at, sqlite_where=jobs.c.ended_at.is_not(None))
 

@@ -16,8 +16,11 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class ReportQuery:
-    """The keys to add up by, of user, project, queue, job, model, node, hour and weekday, and the period (Unix seconds;
-    by default the last week)."""
+    """The keys to add up by, of user, project, queue, job, model, node, namespace, hour and weekday, and the period
+    (Unix seconds; by default the last week).
+
+    The namespace is that of pods that others made, and "(none)" for any other job.
+    """
 
     by: tuple[ReportBy, ...] = (ReportBy.USER,)
     since: int | None = None

@@ -52,8 +52,8 @@ class ReportCommand(
     by: str | None = text(
         "--by",
         metavar="KEYS",
-        help="Group by user, project, queue, job, model, node, hour or weekday; several: user,project.  "
-        "[default: user]",
+        help="Group by user, project, queue, job, model, node, namespace (of pods), hour or weekday; several: "
+        "user,project.  [default: user]",
     )
     since: str | None = text("--since", metavar="TIME", help="Length of the period up to now: 12h.  [default: 7d]")
     begin: str | None = text(

@@ -17,6 +17,8 @@ from corral.features.accounting.price_list import COST_UNIT, PriceList
 
 UNKNOWN = "unknown"
 """Stands for the model of a device that is gone, if its model was not kept."""
+NO_NAMESPACE = "(none)"
+"""Stands for the namespace of jobs that are no pods of others. No namespace can have this name."""
 
 _GPU_HOUR = HOUR_MS * MILLI_PER_DEVICE
 _MJ_PER_KWH = 3.6e9
@@ -220,6 +222,7 @@ _OF_DEVICE: Mapping[ReportBy, Callable[[HeldDevice], str]] = {
     ReportBy.JOB: _job_key,
     ReportBy.MODEL: lambda device: device.model or UNKNOWN,
     ReportBy.NODE: lambda device: device.node,
+    ReportBy.NAMESPACE: lambda device: device.allocation.namespace or NO_NAMESPACE,
 }
 _TIMES = (ReportBy.HOUR, ReportBy.WEEKDAY)
 

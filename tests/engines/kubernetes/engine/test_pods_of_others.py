@@ -58,6 +58,11 @@ def test_pods_of_others_run_wait_end_and_outlive_a_server(server: Server) -> Non
     listed = server.corral("ps", "--all")
     assert "alice" in listed
     assert f"{server.namespace}/long" in listed
+    of_namespace = server.corral("ps", "--namespace", f"{server.namespace},elsewhere")
+    assert (of_namespace.count(f"{server.namespace}/long"), of_namespace.count(f"{server.namespace}/short")) == (1, 0)
+    assert server.namespace not in server.corral("ps", "--all", "--namespace", "elsewhere")
+    (row,) = json.loads(server.corral("report", "--by", "namespace", "--json"))["rows"]
+    assert row["names"] == {"namespace": server.namespace}
     server.make("next", containers=container("true", gpus=2))
     server.eventually(lambda: "waits" in server.corral("why", "3"), "the next one waits")
     assert f"{server.node}" in server.corral("why", "3")

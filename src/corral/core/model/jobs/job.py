@@ -564,6 +564,11 @@ class JobSpec(JobTerms):
     pods: tuple[PodRef, ...] = ()
 
     @property
+    def namespace(self) -> str | None:
+        """The Kubernetes namespace of its pods that others made, which all lie in one; None for any other job."""
+        return self.pods[0].namespace if self.pods else None
+
+    @property
     def takes_input(self) -> bool:
         """Whether somebody sends input to the job's program, through a pipe or a terminal."""
         return self.stdin or self.terminal is not None

@@ -12,7 +12,7 @@ class JobFilter:
     """The jobs that meet all given conditions.
 
     Attributes:
-        users, queues, projects, phases: any of these; () is any.
+        users, queues, projects, namespaces, phases: any of these; () is any.
         name: a pattern of `corral.core.model.jobs.name_pattern`.
         array_id: the id of an array.
         since: submitted then or later, Unix seconds.
@@ -27,6 +27,7 @@ class JobFilter:
     since: float | None = None
     before_sequence: int | None = None
     projects: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
 
     def has(self, job: Job) -> bool:
         """Whether this job meets the conditions."""
@@ -35,6 +36,7 @@ class JobFilter:
             and (not self.phases or job.phase in self.phases)
             and (not self.queues or job.spec.queue in self.queues)
             and (not self.projects or job.spec.project in self.projects)
+            and (not self.namespaces or job.spec.namespace in self.namespaces)
             and (self.array_id is None or job.array_id == self.array_id)
             and (self.since is None or job.submitted_at >= self.since)
             and (self.before_sequence is None or job.sequence < self.before_sequence)

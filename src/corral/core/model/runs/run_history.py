@@ -56,6 +56,7 @@ class ReportBy(StrEnum):
     JOB = "job"
     MODEL = "model"
     NODE = "node"
+    NAMESPACE = "namespace"
     HOUR = "hour"
     WEEKDAY = "weekday"
 
@@ -82,7 +83,8 @@ class HeldAllocation(NamedTuple):
 
     From `wasted_from` on its time was wasted: its attempt failed, was lost or had to make room, and there is no
     checkpoint of what came later; None: nothing was. `job_name` is the user's own text. `models` are the models of its
-    devices when they were chosen, in the order of the members' grants; fewer if not all were recorded.
+    devices when they were chosen, in the order of the members' grants; fewer if not all were recorded. `namespace` is
+    as `JobSpec.namespace`.
     """
 
     id: str
@@ -97,6 +99,7 @@ class HeldAllocation(NamedTuple):
     reserved: bool = False
     wasted_from: float | None = None
     models: tuple[str, ...] = ()
+    namespace: str | None = None
 
 
 class MeteredHour(NamedTuple):
