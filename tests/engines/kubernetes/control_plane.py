@@ -72,10 +72,11 @@ class ControlPlane:
 
 
 class Processes:
-    """The processes of one control plane, in a directory of their own."""
+    """The processes of one control plane, in a directory of their own; `options` are more of its API server's."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, options: Sequence[str] = ()) -> None:
         self.directory = directory
+        self._options = tuple(options)
         directory.mkdir(parents=True, exist_ok=True)
         self._etcd: subprocess.Popen[bytes] | None = None
         self._api_server: subprocess.Popen[bytes] | None = None
@@ -139,6 +140,7 @@ class Processes:
                 "--service-cluster-ip-range=10.0.0.0/16",
                 "--allow-privileged",
                 "--profiling=false",
+                *self._options,
             ],
         )
         self._wait_until_ready()

@@ -18,7 +18,10 @@ def test_the_webhook_refuses_strangers_and_servers_without_a_cluster(path: str, 
             assert connection.getresponse().status == 409
         stranger = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
         stranger.request("POST", path, b"{}")
-        assert stranger.getresponse().status == 403
+        refused = stranger.getresponse()
+        assert refused.status == 403
+        assert refused.headers["content-type"].startswith("text/plain")
+        assert b"kubernetes.admission_callers" in refused.read()
         stranger.close()
     finally:
         served.stop()

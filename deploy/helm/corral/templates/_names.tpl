@@ -28,6 +28,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- .Values.tls.secretName | default (printf "%s-tls" (include "corral.name" .)) -}}
 {{- end }}
 
+{{- define "corral.client-ca" -}}
+{{- $authorities := list -}}
+{{- if .Values.extender.enabled -}}
+{{- $authorities = append $authorities (required "extender.clientCA: the authority (PEM) of kube-scheduler's certificate" .Values.extender.clientCA | trim) -}}
+{{- end -}}
+{{- if and .Values.webhook.enabled .Values.webhook.clientCA -}}
+{{- $authorities = append $authorities (trim .Values.webhook.clientCA) -}}
+{{- end -}}
+{{- $authorities | uniq | join "\n" -}}
+{{- end }}
+
 {{- define "corral.scheduler" -}}
 {{- (.Values.settings.kubernetes | default dict).scheduler_name | default "corral" -}}
 {{- end }}

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.errors import ClusterFailed
 from corral.engines.kubernetes.cluster.resource import NAMESPACES, PODS, ResourceType
 from tests.certificates import make_certificate, needs_openssl
-from tests.engines.kubernetes.control_plane import ControlPlane
+from tests.engines.kubernetes.assets import find_program
+from tests.engines.kubernetes.control_plane import ControlPlane, Processes, reserved_port
 from tests.engines.kubernetes.engine.binding_server import Server
 from tests.engines.kubernetes.manifests import pod
 from tests.engines.kubernetes.nodes import make_node
@@ -27,7 +29,17 @@ CONFIGURATIONS = {
     kind: ResourceType("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=False)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 }
+needs_api_server = pytest.mark.skipif(find_program("kube-apiserver") is None, reason="no kube-apiserver")
 WIDE = ["vllm", "serve", "Qwen/Qwen2.5-7B", "--tensor-parallel-size", "4"]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A cluster and the server of Corral at a port, whose certificate is signed by `authority`."""
+
+    cluster: Cluster
+    authority: Path
+    port: int
 
 
 @contextmanager
@@ -113,3 +125,64 @@ def test_where_nobody_answers_in_time_a_pod_goes_in(tmp_path: Path, cluster: Clu
             pytest.raises(ClusterFailed),
         ):
             cluster.create(PODS, asking("two", opted_in), opted_in)
+
+
+def showing(directory: Path, certificates: dict[str, tuple[Path, Path]]) -> str:
+    """The option of an API server by which it shows a certificate (file, key) to the webhooks at an address."""
+    users = [
+        {"name": address, "user": {"client-certificate": str(certificate), "client-key": str(key)}}
+        for address, (certificate, key) in certificates.items()
+    ]
+    shown, file = directory / "shown.kubeconfig", directory / "admission.yaml"
+    shown.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "users": users}))
+    group = "apiserver.config.k8s.io/v1"
+    configuration = {"apiVersion": group, "kind": "WebhookAdmissionConfiguration", "kubeConfigFile": str(shown)}
+    plugins = [
+        {"name": f"{kind}AdmissionWebhook", "configuration": configuration} for kind in ("Mutating", "Validating")
+    ]
+    file.write_text(yaml.safe_dump({"apiVersion": group, "kind": "AdmissionConfiguration", "plugins": plugins}))
+    return f"--admission-control-config-file={file}"
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Iterator[Listed]:
+    """An API server that shows the name `kube-apiserver` at 127.0.0.1 and another one at localhost, and a server of
+    Corral for the first.
+    """
+    callers = {name: make_certificate(tmp_path, name) for name in ("kube-apiserver", "somebody")}
+    trusted = tmp_path / "callers.pem"
+    trusted.write_text("".join(certificate.read_text() for certificate, _ in callers.values()))
+    certificate, key = make_certificate(tmp_path)
+    with reserved_port() as held:
+        port = held.getsockname()[1]
+        shown = {f"127.0.0.1:{port}": callers["kube-apiserver"], f"localhost:{port}": callers["somebody"]}
+        processes = Processes(tmp_path / "control-plane", [showing(tmp_path, shown)])
+        try:
+            plane = processes.start()
+            with closing(plane.connect(tmp_path)) as cluster:
+                for name, labels in (("jobs", {}), ("team", {"corral.dev/admission": "enabled", "test": "team"})):
+                    cluster.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+                kubeconfig = plane.kubeconfig(tmp_path / "kubeconfig", namespace="jobs")
+                server = Server(tmp_path / "home", kubeconfig, cluster, "jobs", "g1")
+                tls = ("--tls-cert", str(certificate), "--tls-key", str(key), "--tls-client-ca", str(trusted))
+                try:
+                    server.corral("up", "--detach", "--listen", f"127.0.0.1:{port}", *tls)
+                    yield Listed(cluster, certificate, port)
+                finally:
+                    server.corral("down")
+        finally:
+            processes.stop()
+
+
+@needs_openssl
+@needs_api_server
+def test_the_certificate_that_an_api_server_is_told_to_show_is_served_by_its_name(listed: Listed) -> None:
+    fails = ("--failure-policy", "Fail", "--timeout", "10")
+    with configured(listed.cluster, f"https://127.0.0.1:{listed.port}", listed.authority, "team", *fails):
+        listed.cluster.create(PODS, asking("one", "team"), "team")
+        assert listed.cluster.get(PODS, "one", "team")["spec"]["schedulerName"] == "jobs"
+    with (
+        configured(listed.cluster, f"https://localhost:{listed.port}", listed.authority, "team", *fails),
+        pytest.raises(CorralError, match=r"kubernetes\.admission_callers"),
+    ):
+        listed.cluster.create(PODS, asking("two", "team"), "team")

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.resource import NAMESPACES, PODS
 from corral.engines.kubernetes.cluster.rights import missing_rights
 from corral.engines.kubernetes.doctor import RIGHTS
 from tests.engines.kubernetes.binding.site import pod_of_others
-from tests.engines.kubernetes.chart.helm import Release
+from tests.engines.kubernetes.chart.helm import Release, rendered, run
 from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.kubelet import Kubelet
 
@@ -114,6 +115,14 @@ def test_the_account_has_every_right_that_doctor_looks_for(
         # An API server takes a moment to know of a role.
         eventually(lambda: not missing_rights(account, wanted), "all are granted")
         assert not account.can_i("create", PODS, namespace="default")
+
+
+def test_an_api_server_takes_the_configurations_of_the_webhook(release: Release) -> None:
+    values = {"webhook": {"enabled": True}, "settings": {"kubernetes": {"admission_without_certificate": True}}}
+    made = [item for item in rendered(values=values) if item["kind"].endswith("WebhookConfiguration")]
+    words = ("create", "--dry-run=server", "--filename=-")
+    said = run("kubectl", *words, kubeconfig=release.kubeconfig, typed=yaml.safe_dump_all(made))
+    assert said.count("created (server dry run)") == 2
 
 
 def test_the_certificate_is_good_for_the_names_of_the_service(release: Release, tmp_path: Path) -> None:

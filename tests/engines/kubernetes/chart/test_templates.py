@@ -1,6 +1,9 @@
 """The chart's objects, as helm makes them without a cluster, and the values that it refuses."""
 
+import base64
 import json
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ EVERYTHING = {
     "rights": {"podsOfOthers": True, "commandsInJobs": True, "modelServices": True},
     "agents": {"enabled": True, "nodeLabels": True, "runtimeClassName": "nvidia"},
     "extender": {"enabled": True, "clientCA": AUTHORITY},
+    "webhook": {"enabled": True, "clientCA": AUTHORITY},
     "serviceMonitor": {"enabled": True},
     "dashboards": {"enabled": True},
 }
@@ -73,7 +77,7 @@ def test_each_rule_is_justified_in_a_comment() -> None:
     [
         ({"agents": {"enabled": False}}, ("authentication.k8s.io", "tokenreviews", "create")),
         ({"agents": {"enabled": True, "nodeLabels": False}}, ("", "nodes", "patch")),
-        ({"rights": {"podsOfOthers": False}}, ("", "pods/binding", "create")),
+        ({"rights": {"podsOfOthers": False}, "webhook": {}}, ("", "pods/binding", "create")),
         ({"rights": {"commandsInJobs": False}}, ("", "pods/exec", "create")),
         ({"rights": {"modelServices": False}}, ("", "secrets", "create")),
         ({"settings": {"kubernetes": {"prometheus_url": "http://prometheus:9090"}}}, ("", "pods/proxy", "get")),
@@ -196,6 +200,10 @@ def test_the_schema_knows_every_setting_but_those_of_hosts_and_those_that_the_ch
         ({"rights": {"podsOfOthers": "yes"}}, "podsOfOthers"),
         ({"extender": {"enabled": True, "clientCA": "/etc/ca.pem"}}, "clientCA"),
         ({"extender": {"enabled": True}}, "clientCA"),
+        ({"webhook": {"enabled": True, "clientCA": "/etc/ca.pem"}}, "clientCA"),
+        ({"webhook": {"enabled": True}}, "admission_without_certificate"),
+        ({"webhook": {"enabled": True, "clientCA": AUTHORITY}, "tls": {"secretName": "own"}}, "the secret own in"),
+        ({"webhook": {"enabled": True, "clientCA": AUTHORITY}, "rights": {"podsOfOthers": False}}, "podsOfOthers"),
         ({"agents": {"devicePlugin": {"sharing": {"*": "magic"}}}}, "sharing"),
         ({"serviceMonitor": {"interval": "often"}}, "interval"),
     ],
@@ -209,11 +217,40 @@ def test_another_namespace_is_refused_with_the_options_that_are_meant() -> None:
     assert "--namespace corral-system --create-namespace" in said
 
 
-def test_the_extender_asks_callers_for_certificates() -> None:
-    objects = rendered(values=EVERYTHING)
+@pytest.mark.parametrize("asked", ["extender", "webhook"])
+def test_callers_without_tokens_show_certificates_of_the_authority(asked: str) -> None:
+    objects = rendered(values={asked: {"enabled": True, "clientCA": AUTHORITY}})
     (container,) = one(objects, "StatefulSet")["spec"]["template"]["spec"]["containers"]
     assert "--tls-client-ca=/etc/corral/client-ca.pem" in container["args"]
     assert one(objects, "ConfigMap", "corral")["data"]["client-ca.pem"] == AUTHORITY
+
+
+def test_the_authorities_of_all_callers_are_trusted() -> None:
+    other = AUTHORITY.replace("MIIB", "MIIC")
+    objects = rendered(values=EVERYTHING | {"webhook": {"enabled": True, "clientCA": other}})
+    assert one(objects, "ConfigMap", "corral")["data"]["client-ca.pem"] == AUTHORITY + other
+
+
+def test_no_api_server_asks_unless_the_switch_is_on() -> None:
+    assert not any(item["kind"].endswith("WebhookConfiguration") for item in rendered())
+
+
+def test_the_api_server_asks_as_the_command_says(tmp_path: Path) -> None:
+    values = {"webhook": {"enabled": True}, "settings": {"kubernetes": {"admission_without_certificate": True}}}
+    objects = rendered(values=values)
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes(base64.b64decode(one(objects, "Secret")["data"]["ca.crt"]))
+    url = f"https://corral.{SYSTEM}.svc:{one(objects, 'Service')['spec']['ports'][0]['port']}"
+    command = [str(Path(sys.executable).parent / "corral"), "kubernetes", "webhook-config", url, "--ca", str(authority)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    for printed in yaml.safe_load_all(done.stdout):
+        made = one(objects, printed["kind"])
+        del made["metadata"]["labels"]
+        for webhook in made["webhooks"]:
+            service = webhook["clientConfig"].pop("service")
+            address = f"https://{service['name']}.{service['namespace']}.svc:{service['port']}"
+            webhook["clientConfig"]["url"] = address + service["path"]
+        assert made == printed
 
 
 def test_dashboards_are_the_files_of_the_repository() -> None:
