@@ -17,7 +17,7 @@ from corral.clock import SystemClock
 from corral.engines.kubernetes.agent_reports.agent_pods import agent_pods_of
 from corral.engines.kubernetes.agent_reports.report_box import ReportBox
 from corral.engines.kubernetes.agent_reports.report_taker import ReportTaker
-from corral.engines.kubernetes.agent_reports.token_reviews import TokenReviews
+from corral.engines.kubernetes.agent_reports.token_reviews import TokenHolder, TokenReviews, _key, _Known
 from corral.engines.kubernetes.cluster.cache import Cache
 from corral.features.agent_reports.report_calls import ReportCalls
 from tests.engines.kubernetes.control_plane import ControlPlane
@@ -32,6 +32,37 @@ def request(number: int) -> Request:
     claims = base64.urlsafe_b64encode(json.dumps({**CLAIMS, "number": number}).encode()).decode()
     headers = [(b"authorization", f"Bearer a.{claims}.c".encode())]
     return Request({"type": "http", "scheme": "https", "headers": headers, "state": {"peer": None}})
+
+
+def test_tokens_that_strangers_make_up_take_no_turn_of_agents_that_were_known(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=MANY)) as hanging:
+        url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        cluster = ControlPlane("", "", "", "").connect(tmp_path, url=url)
+        clock = SystemClock()
+        pods: Cache[Any] = Cache(agent_pods_of(ACCOUNT), threading.RLock(), lambda: True)
+        reviews = TokenReviews(cluster, ACCOUNT, clock)
+        calls = ReportCalls(
+            ReportTaker(ReportBox(), reviews, pods, lambda uid: None, clock, silent_after_s=10.0), clock
+        )
+        agents = request(MANY)
+        token = agents.headers["authorization"].partition(" ")[2]
+        # The API server accepted it a minute ago.
+        reviews._known[_key(token)] = _Known(TokenHolder(ACCOUNT, "corral-system", "agent", "uid"), 0.0)
+
+        async def call_all() -> set[asyncio.Task[None]]:
+            strangers = [asyncio.create_task(calls.take(request(number))) for number in range(MANY)]
+            await asyncio.wait(strangers, return_when=asyncio.FIRST_COMPLETED)
+            agent = asyncio.create_task(calls.take(agents))
+            done, _ = await asyncio.wait([agent], timeout=0.3)
+            for one in (*strangers, agent):
+                one.cancel()
+            hung_up, _ = hanging.accept()
+            hung_up.close()
+            hanging.close()
+            return done
+
+        refused = asyncio.run(call_all())
+    assert not refused, "it was told that the API server is slow, and it had a turn of its own"
 
 
 def test_only_so_many_tokens_wait_for_an_api_server_that_hangs(tmp_path: Path) -> None:

@@ -23,8 +23,18 @@ LEAST_INTERVAL_S = 0.5
 _MOST_ASKING = 64
 """So many calls may wait for the API server's word on their tokens: one that hangs must not gather those of all."""
 
+_AT_ONCE = 4
+
 _PACE = 0.1
 """The part of a core that a node's reports may take. One of eight devices takes some milliseconds."""
+
+
+class _Turns:
+    """The calls that ask the API server about tokens: so many at a time, and so many that wait."""
+
+    def __init__(self) -> None:
+        self.limiter = CapacityLimiter(_AT_ONCE)
+        self.asking = 0
 
 
 class ReportCalls:
@@ -34,9 +44,8 @@ class ReportCalls:
         self._taker = taker
         self._clock = clock
         self._in_flight = InFlight()
-        self._reviewing = CapacityLimiter(4)
+        self._first, self._again = _Turns(), _Turns()
         self._reading = CapacityLimiter(2)
-        self._asking = 0
         self._next_s: dict[str, float] = {}
         """When the next report of a node is taken, seconds of the monotonic clock."""
 
@@ -70,20 +79,20 @@ class ReportCalls:
             raise Unauthenticated("the agent shows no token; a projected token of its pod is needed")
         token = token.strip()
         try:
-            if taker.knows(token):
-                return taker.sender(token)
-            return await self._asked(taker, token)
+            return taker.known_sender(token) or await self._asked(taker, token)
         except TokenRefused as refused:
             raise Unauthenticated(str(refused)) from None
 
     async def _asked(self, taker: ReportTaker, token: str) -> AgentPod:
-        if self._asking >= _MOST_ASKING:
+        # Whoever makes up tokens of the right form must not take the turns of agents that are known.
+        turns = self._again if taker.accepted_before(token) else self._first
+        if turns.asking >= _MOST_ASKING:
             raise Busy("the API server is slow to say whose tokens agents show; send the report again in a moment")
-        self._asking += 1
+        turns.asking += 1
         try:
-            return await to_thread.run_sync(taker.sender, token, limiter=self._reviewing)
+            return await to_thread.run_sync(taker.sender, token, limiter=turns.limiter)
         finally:
-            self._asking -= 1
+            turns.asking -= 1
 
     def _keep_pace(self, node: str) -> None:
         now_s = self._clock.monotonic()

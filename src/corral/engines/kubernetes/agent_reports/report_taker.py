@@ -12,7 +12,7 @@ from corral.engines.kubernetes.agent_reports.agent_pods import AgentPod
 from corral.engines.kubernetes.agent_reports.process_pods import PodOf, name_pods
 from corral.engines.kubernetes.agent_reports.report_box import NodeReport, ReportBox
 from corral.engines.kubernetes.agent_reports.report_reading import KnownNode, by_server_clock, read_report
-from corral.engines.kubernetes.agent_reports.token_reviews import TokenRefused, TokenReviews
+from corral.engines.kubernetes.agent_reports.token_reviews import TokenHolder, TokenRefused, TokenReviews
 from corral.engines.kubernetes.cluster.cache import Cache
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts
 from corral.engines.kubernetes.cluster.watch_state import Change
@@ -50,13 +50,20 @@ class ReportTaker:
         self._refused: dict[str, str] = {}
         self._nodes: dict[str, KnownNode] = {}
 
-    def knows(self, token: str) -> bool:
-        """Return whether `sender` answers without asking the API server."""
-        return self._reviews.known(token) is not None
+    def known_sender(self, token: str) -> AgentPod | None:
+        """Return the agent's pod that shows this token; None if the API server must be asked. Raises TokenRefused."""
+        holder = self._reviews.known(token)
+        return None if holder is None else self._pod_of_holder(holder)
+
+    def accepted_before(self, token: str) -> bool:
+        """Return whether the API server has accepted the token once: it is none that a stranger made up."""
+        return self._reviews.accepted_before(token)
 
     def sender(self, token: str) -> AgentPod:
         """Return the agent's pod that shows this token. Raises TokenRefused, and the errors of the cluster's client."""
-        holder = self._reviews.holder(token)
+        return self._pod_of_holder(self._reviews.holder(token))
+
+    def _pod_of_holder(self, holder: TokenHolder) -> AgentPod:
         pod = self._agent_pods.get(holder.pod, holder.namespace)
         # A token outlives its pod for some seconds at the API server, and a pod of the same name is another pod.
         if pod is None or pod.uid != holder.pod_uid:

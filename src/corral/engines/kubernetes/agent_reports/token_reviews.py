@@ -72,6 +72,11 @@ class TokenReviews:
             known = self._known.get(_key(token))
         return None if known is None or self._clock.monotonic() >= known.until_s else known.holder
 
+    def accepted_before(self, token: str) -> bool:
+        """Return whether the API server has accepted the token once: it is none that a stranger made up."""
+        with self._lock:
+            return _key(token) in self._known
+
     def holder(self, token: str) -> TokenHolder:
         """Return the pod to which the token is bound. Raises TokenRefused, and the errors of the cluster's client."""
         known = self.known(token)
