@@ -24,6 +24,7 @@ from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from corral.engines.kubernetes.inventory.planned_devices import DEVICES
 from tests.certificates import make_certificate, needs_openssl
+from tests.engines.kubernetes.agent.plugin.hosts import some_library
 from tests.engines.kubernetes.agent_reports.agents import ACCOUNT, make_account, token_of
 from tests.engines.kubernetes.binding.site import pod_of_others
 from tests.engines.kubernetes.control_plane import ControlPlane, reserved_port
@@ -39,12 +40,14 @@ pytestmark = pytest.mark.skipif(LACKING is not None, reason=f"no real kubelet: {
 
 MANIFESTS = Path(__file__).parents[4] / "deploy" / "kubernetes"
 GPU = "nvidia.com/gpu"
+CORES, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
 MOCK = """
 [[devices]]
 mother_uuid = "{uuid}"
 model_name = "Mock A100"
 memory_size = "80G"
 """
+SHOW_PART = ("sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES $CUDA_DEVICE_SM_LIMIT; sleep 1000")
 SHOW = ("sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES; sleep 1000")
 
 
@@ -98,16 +101,14 @@ class Chain:
         }
         cluster, namespace = self.site.cluster, self.site.namespace
         cluster.create(PODS, pod, namespace)
-        self.until(lambda: self.pod("agent")["status"]["phase"] == "Running", "the agent's pod does not run")
-        self.until(lambda: self.says("agent"), "there is no token")
-        return self.says("agent")
+        return self.shown_by("agent")
 
-    def start_agent(self) -> None:
+    def start_agent(self, *more: str) -> None:
         words = ["--server", f"https://127.0.0.1:{self.port}", "--ca-file", str(self._certificate)]
         words += ["--token-file", str(self._directory / "token"), "--mock", str(self._directory / "mock.toml")]
         words += ["--kubelet-dir", str(self.kubelet.directory), "--home", str(self._directory / "agent")]
         env = {**os.environ, "NODE_NAME": self.kubelet.name, "KUBECONFIG": str(self._kubeconfig)}
-        command = [str(Path(sys.executable).parent / "corral"), "kubernetes", "agent", "--device-plugin", *words]
+        command = [str(Path(sys.executable).parent / "corral"), "kubernetes", "agent", "--device-plugin", *words, *more]
         with self.log.open("ab") as log:
             self.agent = subprocess.Popen(command, env=env, stdout=log, stderr=log)
 
@@ -127,9 +128,36 @@ class Chain:
             assert time.monotonic() < deadline, f"{why}: {told}"
             time.sleep(0.2)
 
-    def offered(self) -> str | None:
-        found = self.site.cluster.get(NODES, self.kubelet.name)["status"]["allocatable"].get(GPU)
+    def offered(self, resource: str = GPU) -> str | None:
+        found = self.site.cluster.get(NODES, self.kubelet.name)["status"]["allocatable"].get(resource)
         return None if found is None else str(found)
+
+    def share(self) -> None:
+        """Start the agent with a setting by which parts of all devices are given, none of which is in use."""
+        self.kill_agent()
+        config = self._directory / "agent.yaml"
+        config.write_text(yaml.safe_dump({"sharing": {"*": "hook"}, "hook": some_library()}))
+        self.start_agent("--config", str(config))
+        self.until(lambda: (self.offered(CORES), self.offered()) == ("400", "0"), "the kubelet does not offer parts")
+        # Until the agent has reported that it serves them, the server counts the devices.
+        self.until(lambda: self.means() == dict.fromkeys(self.uuids, "hook"), "the server does not see the parts")
+
+    def means(self) -> dict[str, str]:
+        """How the server shares each device of the node."""
+        rows = json.loads(self.site.corral("devices", "--json"))
+        return {row["uuid"]: row["means"] for row in rows if row["node"] == self.kubelet.name}
+
+    def make(self, name: str, limits: dict[str, str], show: tuple[str, ...] = SHOW) -> None:
+        """A pod that somebody else makes."""
+        container = {"name": "main", "image": IMAGE, "command": list(show), "resources": {"limits": limits}}
+        made = pod_of_others(name, self.site.namespace, containers=[container])
+        self.site.cluster.create(PODS, made, self.site.namespace)
+
+    def shown_by(self, name: str) -> str:
+        """What a pod prints once it runs."""
+        self.until(lambda: self.pod(name)["status"]["phase"] == "Running", f"{name} does not run")
+        self.until(lambda: self.says(name), f"{name} says nothing")
+        return self.says(name)
 
     def pod(self, name: str) -> dict[str, Any]:
         return dict(self.site.cluster.get(PODS, name, self.site.namespace))
@@ -197,12 +225,8 @@ def test_pods_get_the_devices_that_the_server_planned_and_its_ledger_says_so(cha
 
     # A pod that somebody else makes.
     chain.leave_only(chain.uuids[3])
-    container = {"name": "main", "image": IMAGE, "command": list(SHOW), "resources": {"limits": {GPU: "1"}}}
-    theirs = pod_of_others("theirs", site.namespace, containers=[container])
-    site.cluster.create(PODS, theirs, site.namespace)
-    chain.until(lambda: chain.pod("theirs")["status"]["phase"] == "Running", "the pod of others does not run")
-    chain.until(lambda: chain.says("theirs"), "the pod of others says nothing")
-    assert chain.says("theirs") == chain.uuids[3]
+    chain.make("theirs", {GPU: "1"})
+    assert chain.shown_by("theirs") == chain.uuids[3]
     assert chain.ledger() == {"1": [chain.uuids[2]], "2": [chain.uuids[0]], "3": [chain.uuids[3]]}
 
     # An agent that is killed takes nothing from anybody, and the next gives only what is free.
@@ -219,6 +243,17 @@ def test_pods_get_the_devices_that_the_server_planned_and_its_ledger_says_so(cha
     site.until("show", "1", says="CANCELLED")
     site.corral("submit", "--image", IMAGE, "--node", chain.kubelet.name, "--gpus", "1", "--", *SHOW)
     assert site.until("logs", "5", says="GPU-").strip() == chain.uuids[2]
+    # The same devices in parts, once nobody has them: both halves on the one device that is free for jobs.
+    site.corral("cancel", "2", "3", "4", "5")
+    chain.until(lambda: not chain.ledger(), "the jobs do not end")
+    chain.share()
+    chain.leave_only(chain.uuids[1])
+    half = {CORES: "50", MEMORY: "160"}
+    for name in ("half", "other-half"):
+        chain.make(name, half, SHOW_PART)
+        assert chain.shown_by(name) == f"{chain.uuids[1]} 50"
+    assert chain.ledger() == {"6": [chain.uuids[1]], "7": [chain.uuids[1]]}
+
     assert "FAILED" not in site.corral("ps", "--all")
     assert "it is not known which pod has which device" not in chain.log.read_text()
     assert "other GPUs than chosen" not in (site.home / "server.log").read_text()
