@@ -265,9 +265,10 @@ _UUID = re.compile(r"GPU-c0ffee00-0000-")
 
 
 def _own(text: str, number: int) -> bytes:
-    """The report with UUIDs of this agent's own, sent now."""
+    """The report with the name of this agent's node and UUIDs of its own, sent now."""
     now = time.time()
-    told = _UUID.sub(f"GPU-{number:08x}-0000-", text)
+    told = text.replace('"name": "bench"', json.dumps({"name": node_name(number)})[1:-1], 1)
+    told = _UUID.sub(f"GPU-{number:08x}-0000-", told)
     told = re.sub(r'"sent_at": [0-9.]+', f'"sent_at": {now}', told)
     return re.sub(r'"taken_at": [0-9.]+', f'"taken_at": {now - 1}', told).encode()
 

@@ -21,6 +21,7 @@ from corral.engines.kubernetes.agent_reports.agent_pods import AgentPod
 from corral.engines.kubernetes.agent_reports.report_box import NodeReport, ReportBox
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.engines.kubernetes.cluster.watch_state import Change
+from corral.engines.kubernetes.engine import node_book
 from corral.engines.kubernetes.engine.cluster_feed import ClusterFeed
 from corral.engines.kubernetes.engine.node_book import NodeBook
 from corral.engines.kubernetes.engine.reported_nodes import REMOVED_AFTER_S, ReportedNodes
@@ -176,6 +177,44 @@ def test_a_report_brings_the_devices_and_samples_by_their_uuids(rig: Rig) -> Non
     assert [(one.uuid, one.utilization_pct, one.fault) for one in told.samples] == [(uuid, 5, None) for uuid in GPUS]
     rig.report(*GPUS, samples=(rig.sample("GPU-a", utilization_pct=90), *map(rig.sample, GPUS[1:])))
     assert rig.feed.news(0.0).news["a"].samples[0].utilization_pct == 90
+
+
+def test_readings_alone_are_told_together_and_other_changes_at_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.node()
+    rig.agent()
+    rig.report(*GPUS)
+    rig.look()
+    rig.report(*GPUS)
+    rig.feed.news(0.0)
+    monkeypatch.setattr(node_book, "READINGS_EVERY_S", 1000.0)
+    rig.report(*GPUS, samples=tuple(rig.sample(uuid, utilization_pct=90) for uuid in GPUS))
+    began_s = time.monotonic()
+    told = rig.feed.news(0.3).news["a"]
+    assert time.monotonic() - began_s >= 0.3, "they are told once the time is up"
+    assert (told.node, told.samples[0].utilization_pct) == (None, 90)
+    rig.report(*GPUS, "GPU-d")
+    began_s = time.monotonic()
+    node = rig.feed.news(100.0).news["a"].node
+    assert node is not None
+    assert len(node.devices) == 4
+    monkeypatch.setattr(node_book, "READINGS_EVERY_S", 0.01)
+    rig.report(*GPUS, "GPU-d", samples=tuple(rig.sample(uuid, utilization_pct=80) for uuid in (*GPUS, "GPU-d")))
+    assert rig.feed.news(100.0).news["a"].samples[0].utilization_pct == 80
+    assert time.monotonic() - began_s < 100.0
+
+
+def test_an_inventory_that_has_not_changed_is_not_made_again(rig: Rig) -> None:
+    rig.node()
+    rig.agent()
+    rig.report(*GPUS)
+    rig.look()
+    before = rig.book.see("a")
+    rig.report(*GPUS)
+    now = rig.book.see("a")
+    assert before is not None
+    assert now is not None
+    assert now is not before
+    assert now.node.devices is before.node.devices
 
 
 def test_running_jobs_get_the_devices_that_the_kubelet_gave_them_while_nothing_starts_there(rig: Rig) -> None:

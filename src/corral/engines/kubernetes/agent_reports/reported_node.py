@@ -121,8 +121,10 @@ def see_reported(
         samples = _unreadable(devices, reported, now)
         return SeenNode(facts, node, SlotUse(), None, samples)
     shared = shares_by_report(shared, reported.last)
-    # A pod that comes or goes changes the node many times between two reports.
-    same = before is not None and before.facts is facts and before.devices_of is reported.last
+    # A pod that comes or goes changes the node many times between two reports, and most reports have the same devices.
+    report = reported.last.report
+    devices_of = report.node, report.served
+    same = before is not None and before.facts is facts and before.devices_of == devices_of
     if same and before is not None and uuids.keys() <= {device.uuid for device in before.node.devices}:
         bare = before.node
     else:
@@ -130,12 +132,10 @@ def see_reported(
         bare = _with_report(bare_node(facts, devices, closed), reported.last.report.node)
     node = peopled(bare, facts, ordered)
     if reported.trouble is not None:
-        return SeenNode(
-            facts, node, SlotUse(), None, _unreadable(node.devices, reported, now), devices_of=reported.last
-        )
+        return SeenNode(facts, node, SlotUse(), None, _unreadable(node.devices, reported, now), devices_of=devices_of)
     whom = _Holders(facts, reported.last, node.devices, ordered, held, shared=shared)
     samples = tuple(whom.sample(device, now) for device in node.devices)
-    return SeenNode(facts, node, whom.use, None, samples, devices_of=reported.last)
+    return SeenNode(facts, node, whom.use, None, samples, devices_of=devices_of)
 
 
 def _devices(

@@ -2,6 +2,7 @@
 
 import math
 import threading
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -32,6 +33,9 @@ from corral.vendors.vendor import PlacedPart
 
 CHOSEN_S = 10.0
 """For this long, devices chosen for a start are not shown as devices of other pods. Only the display uses it."""
+
+READINGS_EVERY_S = 0.5
+"""Readings of agents alone are told together, at this interval. A round looks at all nodes, whatever has changed."""
 
 AHEAD_S = 5.0
 """A pod that was read on a node counts for this long before its watch reports it. It may have gone meanwhile."""
@@ -111,6 +115,10 @@ class NodeBook:
         self._changed = threading.Condition()
         self._nodes: dict[str, _KnownNode] = {}
         self._dirty: dict[str, None] = {}
+        self._read: dict[str, None] = {}
+        """Nodes of which nothing but the readings of their agents has changed."""
+        self._read_told_s = -math.inf
+        """When these were told last, seconds of `time.monotonic`."""
         self._launches: dict[str, dict[str, None]] = {}
         self._places: dict[str, str] = {}
         """The node of each launch that holds resources, by launch id."""
@@ -255,8 +263,15 @@ class NodeBook:
             if (known.reported is None) is not (reported is None):
                 known.seen = None
             if known.reported is not reported or known.renaming is not None:
+                only_readings = known.renaming is None and _differ_in_readings(known.reported, reported)
                 known.reported, known.renaming = reported, None
-                self._touch(node)
+                if only_readings:
+                    known.changed = True
+                    self._read[node] = None
+                    if len(self._read) == 1:
+                        self._changed.notify_all()
+                else:
+                    self._touch(node)
 
     def close(self, node: str, why: str) -> None:
         """Let nothing start on a node until its agent's next report is recorded. `why` has no full stop."""
@@ -300,11 +315,23 @@ class NodeBook:
         return {facts.name: names for facts in nodes if (names := contested(facts))}
 
     def wait(self, timeout_s: float) -> Happened:
-        """Wait for changes, or until the time is up. Each change is returned once."""
+        """Wait for changes, or until the time is up. Each change is returned once.
+
+        Readings of agents are returned with the next other change, `READINGS_EVERY_S` after those before, or when the
+        time is up.
+        """
+        end_s = time.monotonic() + timeout_s
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._dirty or self._launches), timeout_s)
+            while not self._dirty and not self._launches:
+                now_s = time.monotonic()
+                until_s = min(end_s, self._read_told_s + READINGS_EVERY_S) if self._read else end_s
+                if now_s >= until_s:
+                    break
+                self._changed.wait(until_s - now_s)
             self._drop_what_is_not_told()
-            dirty, self._dirty = self._dirty, {}
+            dirty, self._dirty = self._dirty | self._read, {}
+            if self._read:
+                self._read, self._read_told_s = {}, time.monotonic()
             launches, self._launches = self._launches, {}
         return Happened(tuple(dirty), {node: tuple(ids) for node, ids in launches.items()})
 
@@ -451,6 +478,17 @@ def _seen(known: _KnownNode, facts: NodeFacts, now: float, now_s: float) -> Seen
     return see_node(
         facts, others, slots, known.seen, now, chosen=chosen, own=own, shared=known.shared, closed=known.closed
     )
+
+
+def _differ_in_readings(before: Reported | None, now: Reported | None) -> bool:
+    """Return whether two reports of a node, both readable, say the same of everything but the state of devices."""
+    if before is None or now is None or before.last is None or now.last is None:
+        return False
+    if before.trouble is not None or now.trouble is not None:
+        return False
+    old, new = before.last.report, now.last.report
+    same_node = old.node is new.node or old.node == new.node
+    return same_node and (old.given, old.shares, old.served) == (new.given, new.shares, new.served)
 
 
 def _overbooked_in_parts(known: _KnownNode, shared: ServedShares) -> int:

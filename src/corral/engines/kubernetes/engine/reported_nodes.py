@@ -71,6 +71,8 @@ class ReportedNodes:
         self._there_s: dict[str, float] = {}
         """When each node was last seen to have an agent, by the monotonic clock."""
         self._handled: dict[str, _Handled] = {}
+        self._parts: dict[str, tuple[NodeFacts, bool]] = {}
+        """Whether the cluster's devices of each node are parts of GPUs, with the facts that say so."""
         box.subscribe(self.hear)
 
     def attend(self, devices: JobDevices) -> None:
@@ -101,6 +103,8 @@ class ReportedNodes:
             del self._there_s[name]
             self._handled.pop(name, None)
             self._book.report(name, None)
+        for name in self._parts.keys() - names:
+            del self._parts[name]
 
     def _look_at(self, facts: NodeFacts, shared: ServedShares | None, pod: AgentPod | None) -> None:
         name, last = facts.name, self._box.latest(facts.name)
@@ -108,7 +112,9 @@ class ReportedNodes:
         if before is None and pod is None and last is None and name not in self._there_s:
             return
         has_agent = self._has_agent(name, pod, last)
-        counted = not has_agent or are_parts(facts) or (shared is not None and not self._gives_parts(shared, name))
+        counted = (
+            not has_agent or self._are_parts(facts) or (shared is not None and not self._gives_parts(shared, name))
+        )
         wanted = None if counted else self._wanted(name, pod, last, before)
         by_uuid = None if wanted is None else wanted.last
         if (wanted is None or by_uuid is not None) and not self._renamed(facts, shared, by_uuid):
@@ -120,6 +126,12 @@ class ReportedNodes:
             self._handled.pop(name, None)
         if wanted is not None and by_uuid is not None and wanted.trouble is None:
             self._compare(by_uuid)
+
+    def _are_parts(self, facts: NodeFacts) -> bool:
+        known = self._parts.get(facts.name)
+        if known is None or known[0] is not facts:
+            known = self._parts[facts.name] = facts, are_parts(facts)
+        return known[1]
 
     def _gives_parts(self, shared: ServedShares, node: str) -> bool:
         """Return whether Corral's own plugin gives the parts; before its first report, whether it did for jobs."""
@@ -216,10 +228,13 @@ class ReportedNodes:
         """Return the devices that the kubelet gave to running launches. Before, a pod of that name may be meant that
         was deleted.
         """
+        held = self._book.held_on(last.node)
+        if not held:
+            return {}
         given = given_to_pods(last.report)
         return {
             one.launch_id: given[one.pod]
-            for one in self._book.held_on(last.node)
+            for one in held
             if one.pod in given and self._phase(one.launch_id) is LaunchPhase.RUNNING
         }
 

@@ -37,7 +37,7 @@ class SeenNode:
             shares of GPUs, to which readings of whole GPUs do not apply.
         samples: one of each device: its pod, its health, and its reading, if any.
         read: the readings in the samples.
-        devices_of: the report that its devices are of; None if they are counted.
+        devices_of: the part of a report that its devices are of; None if they are counted.
     """
 
     facts: NodeFacts
