@@ -6,7 +6,6 @@ Each resource has a server of its own, with a socket in the kubelet's directory 
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,10 @@ class PluginServer:
 
     def start(self) -> None:
         """Listen, in place of whoever listened there before. Raises BackendFailed."""
-        with suppress(FileNotFoundError):
-            self.socket.unlink()
+        try:
+            self.socket.unlink(missing_ok=True)
+        except OSError as error:
+            raise BackendFailed(f"{self.socket} is in the way of a device plugin: {error.strerror}") from None
         server = grpc.server(ThreadPoolExecutor(_THREADS, thread_name_prefix="device-plugin"))
         calls = {
             "GetDevicePluginOptions": self._options,
