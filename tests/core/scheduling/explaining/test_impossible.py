@@ -179,3 +179,14 @@ def test_what_only_a_pool_of_others_could_serve_is_refused_with_what_is_left() -
         "too few GPUs are left beside pool own, which is set apart for others; the most you can ask for is --gpus 6"
     )
     assert impossible(POOLED, Request(devices=6), closed_pools=closed_pools) is None
+
+
+def test_a_resource_that_no_node_gives_is_told_with_why_one_does_not() -> None:
+    plain = box("a")
+    whole = tuple(replace(device, offered_as=("nvidia.com/gpu",)) for device in plain.devices)
+    kept = replace(plain, devices=whole, kept_to="its label means=pgpu keeps it to whole GPUs")
+    view = View().advance([NodeObserved(kept)])
+    assert impossible(view, Request(devices=1, offered_as="tencent.com/vcuda-core")) == (
+        "no node of this cluster gives GPUs by tencent.com/vcuda-core; its GPUs are given by nvidia.com/gpu; "
+        "node a: its label means=pgpu keeps it to whole GPUs"
+    )

@@ -46,3 +46,23 @@ def test_the_devices_of_a_launch_are_told_by_their_numbers_with_what_it_gets_of_
     book.nodes_changed([Change(None, MANAGER)])
     (part,) = book.placed(half(1, slot=1)).parts
     assert (part.number, part.uuid, part.share_milli, part.memory_mib) == (1, None, 500, 40960)
+
+
+def test_a_node_says_why_it_gives_no_parts() -> None:
+    label = "nvidia-device-enable"
+    book = NodeBook(SystemClock(), means_label=label)
+    book.nodes_changed([Change(None, replace(MANAGER, labels={**MANAGER.labels, label: "pgpu"}))])
+    seen = book.see("g1")
+    assert seen is not None
+    assert seen.node.kept_to == f"its label {label}=pgpu keeps it to whole GPUs"
+    two = replace(MANAGER.allocatable, others={**MANAGER.allocatable.others, "nvidia.com/gpu": 2})
+    book.nodes_changed([Change(MANAGER, replace(MANAGER, allocatable=two))])
+    seen = book.see("g1")
+    assert seen is not None
+    assert seen.node.kept_to is not None
+    assert seen.node.kept_to.startswith("it offers the same GPUs by ")
+    assert "nvidia.com/gpu" in seen.node.kept_to
+    book.nodes_changed([Change(MANAGER, MANAGER)])
+    seen = book.see("g1")
+    assert seen is not None
+    assert seen.node.kept_to is None

@@ -57,3 +57,17 @@ def test_a_node_without_what_its_label_names_is_closed_and_says_why() -> None:
     assert seen.node.cordoned == (
         "its label nvidia-device-enable=vgpu is for parts of GPUs by a library, and no software gives them there"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "amounts", "kept"),
+    [
+        ("pgpu", {"core": 200}, "its label nvidia-device-enable=pgpu keeps it to whole GPUs"),
+        ("vgpu", {"whole": 2}, "its label nvidia-device-enable=vgpu keeps it to parts of GPUs by a library"),
+        ("mps", {"mps": 200}, "its label nvidia-device-enable=mps keeps it to clients of MPS"),
+        ("default", {"core": 200}, None),
+    ],
+)
+def test_a_node_says_to_what_its_label_keeps_it(value: str, amounts: dict[str, int], kept: str | None) -> None:
+    facts = node_with(value, **amounts)
+    assert kept_to_label(facts, LABEL, served_shares(facts)).kept == kept

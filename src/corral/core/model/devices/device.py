@@ -150,6 +150,8 @@ class Node:
     None if unknown.
     `no_docker` is why no container of the host's Docker can run there, a sentence without its full stop. None if one
     can, or if that is unknown.
+    `kept_to` is why a cluster's node gives its devices to pods in fewer ways than its software could, a clause. None
+    if nothing limits it.
     """
 
     name: str
@@ -169,6 +171,7 @@ class Node:
     cordoned: str | None = None
     boot_id: str | None = None
     no_docker: str | None = None
+    kept_to: str | None = None
 
 
 class NodeStatus(StrEnum):

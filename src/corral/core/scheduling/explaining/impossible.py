@@ -229,7 +229,7 @@ def _device_lack(view: View, request: Request) -> str | None:
         return f"no named GPU is of model {' or '.join(request.models)}; remove the GPUs or the model"
     nodes = [view.nodes[name].devices for name in sorted(view.nodes)]
     meant = [[device for device in node if _is_meant(request, device)] for node in nodes]
-    unshared = _resource_lack(able, request) or sharing_lack(meant, request)
+    unshared = _resource_lack(view, able, request) or sharing_lack(meant, request)
     if unshared is not None:
         return unshared
     none = _none_of(request)
@@ -253,12 +253,14 @@ def _device_lack(view: View, request: Request) -> str | None:
     return None
 
 
-def _resource_lack(devices: Sequence[Device], request: Request) -> str | None:
+def _resource_lack(view: View, devices: Sequence[Device], request: Request) -> str | None:
     if request.offered_as is None or any(request.offered_as in device.offered_as for device in devices):
         return None
     offered = sorted({name for device in devices for name in device.offered_as})
     there = f"its GPUs are given by {' and '.join(offered)}" if offered else "its GPUs are given by no resource"
-    return f"no node of this cluster gives GPUs by {request.offered_as}; {there}"
+    kept = [f"; node {name}: {why}" for name in sorted(view.nodes) if (why := view.nodes[name].kept_to) is not None]
+    more = f", and {len(kept) - 1} more like it" if len(kept) > 1 else ""
+    return f"no node of this cluster gives GPUs by {request.offered_as}; {there}{''.join(kept[:1])}{more}"
 
 
 def _is_meant(request: Request, device: Device) -> bool:

@@ -63,6 +63,8 @@ class _KnownNode:
     """The devices of which the node gives parts; None if it gives whole ones."""
     closed: str | None = None
     """Why the node takes no work, by the label that says how its devices are given."""
+    kept: str | None = None
+    """Why the node gives its devices in fewer ways than its software could, a clause."""
     occupants: dict[PodName, Occupant] = field(default_factory=dict)
     held: dict[str, _Held] = field(default_factory=dict)
     chosen: dict[int, float] = field(default_factory=dict)
@@ -134,10 +136,11 @@ class NodeBook:
                 told = new or old
                 assert told is not None, "a change has an object before or after it"
                 known = self._known(told.name)
-                known.facts, known.shared, known.closed = new, None, None
+                known.facts, known.shared, known.closed, known.kept = new, None, None, None
                 if new is not None:
                     served = served_shares(new, self._catalogue)
-                    known.shared, known.closed = kept_to_label(new, self._means_label, served)
+                    known.shared, known.closed, kept = kept_to_label(new, self._means_label, served)
+                    known.kept = kept or _fought(new)
                 self._touch(told.name)
                 self._drop_if_empty(told.name)
 
@@ -457,8 +460,18 @@ class NodeBook:
         self._changed.notify_all()
 
 
+def _fought(facts: NodeFacts) -> str | None:
+    names = contested(facts)
+    return f"it offers the same GPUs by {' and '.join(names)}, so it gives no parts of them" if names else None
+
+
 def _seen(known: _KnownNode, facts: NodeFacts, now: float, now_s: float) -> SeenNode:
     """Return the node without its readings. `now` is in Unix seconds, `now_s` by the monotonic clock."""
+    seen = _seen_devices(known, facts, now, now_s)
+    return seen if known.kept is None else replace(seen, node=replace(seen.node, kept_to=known.kept))
+
+
+def _seen_devices(known: _KnownNode, facts: NodeFacts, now: float, now_s: float) -> SeenNode:
     if known.reported is not None:
         held = _held(known)
         return see_reported(

@@ -17,11 +17,12 @@ WHOLE, BY_LIBRARY, BY_DAEMON = "pgpu", ("vgpu", "enable"), "mps"
 
 class KeptShares(NamedTuple):
     """The parts that a node gives as its label says. `closed` is why it takes no work at all, a sentence without its
-    full stop; None if it takes some.
+    full stop; None if it takes some. `kept` is to which way the label keeps it, a clause; None if to none.
     """
 
     shared: ServedShares | None
     closed: str | None = None
+    kept: str | None = None
 
 
 def kept_to_label(facts: NodeFacts, key: str | None, shared: ServedShares | None) -> KeptShares:
@@ -30,13 +31,15 @@ def kept_to_label(facts: NodeFacts, key: str | None, shared: ServedShares | None
     """
     value = None if key is None else facts.labels.get(key)
     if value == WHOLE:
-        return KeptShares(None)
+        return KeptShares(None, kept=f"its label {key}={WHOLE} keeps it to whole GPUs")
     if value not in (*BY_LIBRARY, BY_DAEMON):
         return KeptShares(shared)
     wants_daemon = value == BY_DAEMON
-    if shared is not None and (shared.layer.means is Means.MPS) is wants_daemon:
-        return KeptShares(shared)
-    if shared is None and wants_daemon and gpu_labels(facts).shared_by is Means.MPS:
-        return KeptShares(None)
     what = "clients of MPS" if wants_daemon else "parts of GPUs by a library"
-    return KeptShares(None, f"its label {key}={printable(value)} is for {what}, and no software gives them there")
+    label = f"its label {key}={printable(value)}"
+    kept = f"{label} keeps it to {what}"
+    if shared is not None and (shared.layer.means is Means.MPS) is wants_daemon:
+        return KeptShares(shared, kept=kept)
+    if shared is None and wants_daemon and gpu_labels(facts).shared_by is Means.MPS:
+        return KeptShares(None, kept=kept)
+    return KeptShares(None, f"{label} is for {what}, and no software gives them there", kept)
