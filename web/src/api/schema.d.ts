@@ -5088,9 +5088,9 @@ export interface components {
          *
          *     `user`, `phase`, `queue`, `project`, `namespace` and `name` may be several, separated by commas. The user "me" is
          *     the caller, and * in a name is any characters. `namespace` are those that are pods of others there. `means` are
-         *     those that hold their first GPU so, or did at last: exclusive is a whole one, whatever the setting of the device. `since` are those submitted then or later (Unix seconds). `sort`,
-         *     such as "started" or "-started" for the latest first, gives the first `limit` jobs in that order, and no next
-         *     page.
+         *     those that hold their first GPU so, or did at last: exclusive is a whole one, whatever the setting of the device.
+         *     `since` are those submitted then or later (Unix seconds). `sort`, such as "started" or "-started" for the latest
+         *     first, gives the first `limit` jobs in that order, and no next page.
          */
         JobsQuery: {
             /**
@@ -6479,8 +6479,8 @@ export interface components {
         ReportBy: "user" | "project" | "queue" | "job" | "model" | "node" | "namespace" | "hour" | "weekday";
         /**
          * ReportQuery
-         * @description The keys to add up by, of user, project, queue, job, model, node, namespace, hour and weekday, and the period (Unix
-         *     seconds; by default the last week).
+         * @description The keys to add up by, of user, project, queue, job, model, node, namespace, hour and weekday, and the period
+         *     (Unix seconds; by default the last week).
          *
          *     The namespace is that of pods that others made, and "(none)" for any other job.
          */
