@@ -165,6 +165,19 @@ def test_a_part_stays_on_the_device_planned_for_it() -> None:
     assert matched(PARTS, pods, chosen).memory_mib == 8192
 
 
+def test_a_device_that_a_pod_has_whole_is_given_in_parts_to_nobody_after_its_sharing_was_changed() -> None:
+    holder = pod("holder", 0)
+    asks = BoundPod("team", "half", "uid-half", (ContainerAsk("main", False, {CORES: 50, MEMORY: 160}),))
+    now = book(holder, asks, given=(whole(holder, 0),))
+    choice = KubeletChoice((*parts(0, *range(100)), *parts(1, *range(100))), (), 50)
+    assert set(preferred(PARTS, now, SHARED, choice) or ()) <= set(parts(1, *range(100)))
+    with pytest.raises(NotMatched, match=rf"was to get {uuid(0)}, which pod team/holder has as nvidia\.com/gpu"):
+        matched(PARTS, now, parts(0, *range(50)))
+    planned = book(holder, part("half", 0, 50, 40960), given=(whole(holder, 0),))
+    with pytest.raises(NotMatched, match=r"has as nvidia\.com/gpu"):
+        matched(PARTS, planned, parts(0, *range(50)))
+
+
 def test_a_third_half_is_refused_with_what_is_free() -> None:
     halves = [part(name, 1, 50, 40960) for name in ("a", "b", "c")]
     taken = tuple(

@@ -79,6 +79,12 @@ class Book:
         own = (one.device_ids for one in self.given if one.pod_uid == pod_uid and one.resource == resource)
         return units_by_device(tuple(chain.from_iterable(own)))
 
+    def held_otherwise(self, offer: Offer) -> dict[str, int]:
+        """All ids of each device that a pod has by another resource: its sharing was changed meanwhile."""
+        others = (one.device_ids for one in self.given if one.resource != offer.resource)
+        held = units_by_device(tuple(chain.from_iterable(others)))
+        return {uuid: offer.units for uuid in held if uuid in offer.by_uuid}
+
     def _left(self, pod: BoundPod, container: ContainerAsk, resource: str) -> dict[str, int]:
         """The planned units of a pod that none of its other containers has; those of init containers come again."""
         init = {one.name for one in pod.containers if one.init}
@@ -133,7 +139,8 @@ def preferred(offer: Offer, book: Book, node: Node, choice: KubeletChoice) -> tu
         if waiting.left is not None:
             chosen = _picked(offer, choice, waiting.left)
         else:
-            chosen = _unplanned(offer, node, choice, _planned_for_others(offer, book, waiting.pod.uid))
+            kept = _planned_for_others(offer, book, waiting.pod.uid) | book.held_otherwise(offer)
+            chosen = _unplanned(offer, node, choice, kept)
         return chosen if len(chosen) == choice.count else choice.available[: choice.count]
     return None
 
@@ -178,6 +185,10 @@ def _misfit(offer: Offer, book: Book, waiting: WaitingContainer, ids: Sequence[s
         taken = set() if holder.pod_uid == pod.uid else wanted_ids.intersection(holder.device_ids)
         if taken:
             return f"{pod} was to get {min(taken)}, which {holder} has"
+        # The site may have changed how the device is shared while a pod has it.
+        otherwise = set() if holder.resource == offer.resource else wanted.keys() & units_by_device(holder.device_ids)
+        if otherwise:
+            return f"{pod} was to get {min(otherwise)}, which {holder} has as {holder.resource}"
     if waiting.again is not None:
         same = set(waiting.again) == set(ids)
         return None if same else f"{pod} has {_told(units_by_device(waiting.again), offer)}, and would get others"
