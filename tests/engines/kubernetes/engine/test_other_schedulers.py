@@ -10,6 +10,7 @@ from corral.clock import ManualClock
 from corral.core.model.devices.device import Device
 from corral.core.model.errors import DevicesTaken
 from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.tenant import Tenant
 from corral.core.model.runs.launch import DeviceUse, Launch
 from corral.engines.kubernetes.cluster.client import Cluster
@@ -60,8 +61,9 @@ class Place:
     def launch(self, number: int, *slots: int) -> None:
         job = Job(str(number), number, JobSpec(user="alice", command=("true",)), 0.0)
         uses = [
-            DeviceUse(Device(device_id(self.node, slot), slot, "GPU", None), None, (), Mock(spec=Tenant))
+            DeviceUse(Device(uuid, slot, "GPU", None), None, (), Mock(spec=Tenant, grant=Grant(uuid, 1000)))
             for slot in slots
+            for uuid in [device_id(self.node, slot)]
         ]
         self.launches.launch(Launch(f"{number}.1", job, (), node=self.node, runtime="container", uses=tuple(uses)))
 
