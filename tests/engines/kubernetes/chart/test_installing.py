@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,10 +70,9 @@ class InstalledServer:
         return done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module")
-def release(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
-    directory = tmp_path_factory.mktemp("release")
-    release = Release(control_plane.kubeconfig(directory / "admin"))
+@contextmanager
+def installed(kubeconfig: Path) -> Iterator[Release]:
+    release = Release(kubeconfig)
     release.install(
         {
             "agents": {"enabled": True, "devicePlugin": {"enabled": True}},
@@ -84,18 +83,33 @@ def release(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     release.helm("uninstall", release.name, "--ignore-not-found")
 
 
+@pytest.fixture(scope="module")
+def release(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
+    """A release that no test changes."""
+    with installed(control_plane.kubeconfig(tmp_path_factory.mktemp("release") / "admin")) as release:
+        yield release
+
+
 @pytest.fixture
-def server(release: Release, control_plane: ControlPlane, tmp_path: Path) -> Iterator[InstalledServer]:
-    server = InstalledServer(release, tmp_path / "home", kubeconfig_of(release, control_plane, tmp_path / "account"))
+def own_release(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Release]:
+    """A release that the test may change and uninstall."""
+    with installed(control_plane.kubeconfig(tmp_path / "admin")) as release:
+        yield release
+
+
+@pytest.fixture
+def server(own_release: Release, control_plane: ControlPlane, tmp_path: Path) -> Iterator[InstalledServer]:
+    account = kubeconfig_of(own_release, control_plane, tmp_path / "account")
+    server = InstalledServer(own_release, tmp_path / "home", account)
     server.start()
     yield server
     server.corral("down", status=None)
 
 
 @pytest.fixture
-def kubelet(cluster: Cluster, release: Release, tmp_path: Path) -> Iterator[Kubelet]:
-    kubelet = Kubelet(cluster, f"{release.name}-gpu", tmp_path / "kubelet", gpus=4)
-    kubelet.start({"kubernetes.io/hostname": f"{release.name}-gpu"})
+def kubelet(cluster: Cluster, own_release: Release, tmp_path: Path) -> Iterator[Kubelet]:
+    kubelet = Kubelet(cluster, f"{own_release.name}-gpu", tmp_path / "kubelet", gpus=4)
+    kubelet.start({"kubernetes.io/hostname": f"{own_release.name}-gpu"})
     yield kubelet
     kubelet.close()
 
