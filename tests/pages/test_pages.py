@@ -132,7 +132,7 @@ def test_an_address_within_the_pages_can_be_kept(visit: Visit, box: Box) -> None
     page = visit.go("/queue?user=nobody&ended=true")
     expect(page.get_by_label("User")).to_have_value("nobody")
     expect(page.get_by_role("checkbox")).to_be_checked()
-    page.get_by_label("Name").fill("sweep-*")
+    page.get_by_label("Name", exact=True).fill("sweep-*")
     page.wait_for_url(re.compile(r"name=sweep-"))
 
 

@@ -55,7 +55,8 @@ class View:
         faults: faults of devices during the jobs of users, by user; a user without any is absent.
         jobs: by id. A job that ended stays here until the view after its end is published.
         allocations: by id.
-        holders: ids of the allocations on a device, in the order of arrival, by device UUID; free devices are absent.
+        holders: ids of the allocations on a device, in the order in which they were made, by device UUID; free devices
+            are absent.
         residents: ids of the allocations on a node, in the order of arrival, by node name; free nodes are absent.
         dependants: ids of waiting jobs, as the keys of a mapping, by the id of the job they wait for.
         queues, projects, pools: by name; `limits` are those of the site and of each user.
@@ -305,6 +306,7 @@ class ViewDraft(DraftOf[View]):
             self._let_go(uuid, allocation.id)
         for uuid in allocation.placement.uuids:
             self._hold(uuid, allocation.id)
+            self._order_holders(uuid)
         for old, new in zip(before.placement.members, allocation.placement.members, strict=True):
             if self.view.given.get(new.node) == tuple(grant.uuid for grant in old.grants):
                 self._own("given")[new.node] = tuple(grant.uuid for grant in new.grants)
@@ -441,6 +443,13 @@ class ViewDraft(DraftOf[View]):
         holders = self._own("holders")
         if allocation_id not in holders.get(uuid, ()):
             holders[uuid] = (*holders.get(uuid, ()), allocation_id)
+
+    def _order_holders(self, uuid: str) -> None:
+        """Order the holders of a device as their allocations were made: a view that is read anew has them so."""
+        holders = self._own("holders")
+        held = holders[uuid]
+        if len(held) > 1:
+            holders[uuid] = tuple(one for one in self._own("allocations") if one in held)
 
     def _let_go(self, uuid: str, allocation_id: str) -> None:
         holders = self._own("holders")

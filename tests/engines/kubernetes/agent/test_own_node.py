@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -23,16 +24,23 @@ GIVEN = GivenDevices("team", "train-0", "main", "nvidia.com/gpu", ("GPU-c0ffee00
 
 
 @pytest.fixture
-def kubelet(tmp_path: Path) -> Iterator[FakePodResources]:
-    (tmp_path / "pod-resources").mkdir()
-    kubelet = FakePodResources(tmp_path / "pod-resources" / "kubelet.sock")
+def directory() -> Iterator[Path]:
+    """A kubelet's directory with a short name: the path of a socket has 107 characters at most."""
+    with TemporaryDirectory(prefix="k-") as made:
+        (Path(made) / "pod-resources").mkdir()
+        yield Path(made)
+
+
+@pytest.fixture
+def kubelet(directory: Path) -> Iterator[FakePodResources]:
+    kubelet = FakePodResources(directory / "pod-resources" / "kubelet.sock")
     yield kubelet
     kubelet.close()
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[OwnNode]:
-    node = OwnNode("gpu-01", SystemClock(), mock=MOCK, kubelet_dir=tmp_path, arrangement=Arrangement())
+def own(directory: Path) -> Iterator[OwnNode]:
+    node = OwnNode("gpu-01", SystemClock(), mock=MOCK, kubelet_dir=directory, arrangement=Arrangement())
     node.start()
     yield node
     node.close()

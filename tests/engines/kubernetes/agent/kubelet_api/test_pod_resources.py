@@ -1,5 +1,7 @@
 """Questions at the pod-resources socket, against a gRPC server."""
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,3 +55,22 @@ def test_a_kubelet_that_restarts_is_asked_again(kubelet: FakePodResources) -> No
     kubelet.given = (TRAIN,)
     kubelet.start()
     assert given_devices(kubelet.socket) == (TRAIN,)
+
+
+def test_a_process_that_has_asked_the_kubelet_may_fork(kubelet: FakePodResources) -> None:
+    kubelet.given = (TRAIN, SHARE)
+    kubelet.start()
+    for _ in range(20):
+        assert given_devices(kubelet.socket) == (TRAIN, SHARE)
+        read_fd, write_fd = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.closerange(3, write_fd)
+            os.closerange(write_fd + 1, 1024)
+            time.sleep(0.02)
+            os.write(write_fd, b"done")
+            os._exit(0)
+        os.close(write_fd)
+        with os.fdopen(read_fd, "rb") as pipe:
+            assert pipe.read() == b"done"
+        os.waitpid(child, 0)

@@ -2,3 +2,8 @@
 
 It needs the extra `corral[kubelet]`, which only an agent in a cluster has.
 """
+
+import os
+
+# Else gRPC restarts its threads in each child that this process forks, and such a child may abort.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
