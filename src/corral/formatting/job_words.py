@@ -24,11 +24,11 @@ Place = tuple[str, int]
 """A device's node, "" where there is only one, and its index."""
 
 Places = Mapping[str, Place]
-"""Where each device is, by UUID."""
+"""The place of each device, by UUID."""
 
 
 def places_of(devices: Sequence[DeviceRow], rows: Iterable[JobRow] = ()) -> dict[str, Place]:
-    """Where each device is, by UUID. The node is left out where there is only one, the server's own machine.
+    """Return the place of each device, by UUID. The node is left out where there is only one, the server's own machine.
 
     These jobs may be on others.
     """

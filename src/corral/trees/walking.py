@@ -26,7 +26,7 @@ from corral.core.model.printable import printable
 from corral.core.model.units import format_bytes
 
 TRIES = 3
-"""How often a file is read that changes while it is read."""
+"""The number of times that a file is read if it changes meanwhile."""
 
 MOST_NAMES = 500_000
 """The most names of one directory that are listed: with those that are left out, it may have more than a tree."""
@@ -40,7 +40,7 @@ class _Changed(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
-    """How a directory is read.
+    """The way to read a directory.
 
     Attributes:
         take: gets each content, and returns its digest.

@@ -283,7 +283,7 @@ class SharedBy:
 
 @dataclass(frozen=True, slots=True)
 class PodShare:
-    """What a container of a pod gets for a part of a device: variables, and paths of the host under the same names."""
+    """The access of a pod's container to a part of a device: variables, and paths of the host under the same names."""
 
     variables: Mapping[str, str]
     paths: tuple[str, ...] = ()
@@ -429,7 +429,7 @@ class DeviceFiles:
 
 
 class ImageSays(NamedTuple):
-    """What an image of a container says of its runtime, and of the driver that it needs, in the words of the vendor."""
+    """The runtime of a container's image, and the driver that it needs, in the words of the vendor."""
 
     runtime: Version | None = None
     driver_condition: str | None = None

@@ -35,6 +35,13 @@ def test_two_launches_swap_in_one_commit() -> None:
     assert after.given["a"] == ("GPU-0",)
 
 
+def test_holders_stay_in_the_order_of_their_allocations() -> None:
+    view = View().advance([*given_to(1, "GPU-0", share=500), *given_to(2, "GPU-1", share=500)])
+    facts = exchange(view, {"1.1": DEVICES[1:2]}, by="test", at=2.0)
+    assert facts is not None
+    assert view.advance(facts).holders == {"GPU-1": ("1.1", "2.1")}
+
+
 def test_the_record_of_the_chosen_devices_follows() -> None:
     view = View().advance(given_to(1, "a.gpu-0"))
     facts = exchange(view, {"1.1": DEVICES[3:]}, by="test", at=2.0)

@@ -48,7 +48,7 @@ class Fetched:
 
 
 def left_files(transport: Transport, job_id: str, rank: int) -> LeftFiles:
-    """What an ended job has left, as soon as its node has read it. Raises NotFound if there is nothing (any more)."""
+    """Return what an ended job has left, once its node has read it. Raises NotFound if there is nothing (any more)."""
     give_up_at = time.monotonic() + READ_WITHIN_S
     while True:
         found = from_answer(LeftFiles, transport.get(job_path(job_id, "files"), rank=rank))

@@ -184,7 +184,7 @@ class Home:
 
     @property
     def trees(self) -> Path:
-        """What a node keeps of such directories, and of those that jobs leave for their users."""
+        """The directory for what a node keeps of such directories, and of those that jobs leave for their users."""
         return self.root / "trees"
 
     @property

@@ -16,7 +16,7 @@ MOST_HOSTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class HostRecord:
-    """What is on record of one host.
+    """The record of one host.
 
     Attributes:
         joined: its agent has answered once, so that it is a node.

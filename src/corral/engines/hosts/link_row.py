@@ -1,4 +1,4 @@
-"""What is told of the link to one host: a value, and the changes to it. Several threads change it, each in one step."""
+"""The state of the link to one host: a value, and the changes to it. Several threads change it, each in one step."""
 
 import threading
 from collections.abc import Callable

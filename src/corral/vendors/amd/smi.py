@@ -17,7 +17,7 @@ from corral.vendors.amd.smi_vitals import AmdVitals
 from corral.vendors.vendor import FoundDevices, NotHere
 
 KERNEL_DRIVER = "/dev/kfd"
-"""If this file is missing, the kernel has no driver for AMD's devices, and the source reports none."""
+"""The file that the driver of AMD's devices makes. Without it the source reports no devices."""
 
 _INVENTORY_AGE_S = 60.0
 _MIB = 1024 * 1024

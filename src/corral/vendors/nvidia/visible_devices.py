@@ -36,7 +36,7 @@ def in_container(devices: Sequence[Reached], cdi_devices: Collection[str]) -> Js
 
 
 def pod_share(means: Means, variables: Mapping[str, str]) -> PodShare:
-    """What a container gets for a part of a GPU, by the variables of the means' driver."""
+    """Return the access of a container to a part of a GPU, by the variables of the means' driver."""
     if means is Means.MPS:
         # Its servers and clients meet in the host's shared memory, too.
         return PodShare(variables, (*(variables[name] for name in _PATHS_OF_MPS), _SHARED_MEMORY))

@@ -95,7 +95,7 @@ class HostScript:
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer:
-    """What a host answered: the facts, or the reason why it could not be done: a sentence without its full stop."""
+    """The answer of a host: the facts, or the reason why it could not be done: a sentence without its full stop."""
 
     done: Mapping[str, Any] = field(default_factory=dict)
     failed: str | None = None

@@ -35,7 +35,7 @@ Step = Callable[[str], None]
 
 
 class ShellOutput(NamedTuple):
-    """What a session of `ssh` wrote on its two streams."""
+    """The two streams that a session of `ssh` wrote."""
 
     said: str
     complaints: str
@@ -51,7 +51,7 @@ class RunThere(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InstallOrder:
-    """How to install an agent.
+    """The way to install an agent.
 
     Attributes:
         server: the tag of this server.

@@ -1,4 +1,4 @@
-"""What the agent knows of its node: the drivers' devices and samples, and what the kubelet has given to whom."""
+"""The node as its agent knows it: the drivers' devices and samples, and what the kubelet has given to whom."""
 
 import logging
 import threading
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 KUBELET_DIR = Path("/var/lib/kubelet")
 
 KubeletState = tuple[tuple[GivenDevices, ...] | None, tuple[ServedResource, ...]]
-"""What the kubelet has given, None if it does not tell, and the resources that plugins serve."""
+"""The devices that the kubelet has given, None if it does not tell, and the resources that plugins serve."""
 
 
 class OwnNode:

@@ -14,7 +14,7 @@ from corral.engines.kubernetes.inventory.devices import is_counted
 from corral.engines.kubernetes.inventory.occupants import PodName
 
 NUMBERED = "::"
-"""What separates the UUID of a device from the number of a part of it, in the ids of device plugins."""
+"""The text between the UUID of a device and the number of a part of it, in the ids of device plugins."""
 
 _SHOWN = 8
 

@@ -177,7 +177,7 @@ def _unreadable(devices: Iterable[Device], reported: Reported, now: float) -> tu
 
 
 class _Holders:
-    """Who has which device of a node, by the ledger, the kubelet and the requests of pods."""
+    """The holders of the devices of a node, by the ledger, the kubelet and the requests of pods."""
 
     def __init__(
         self,

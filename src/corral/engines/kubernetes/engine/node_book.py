@@ -77,7 +77,7 @@ class _KnownNode:
     """The time (monotonic seconds) at which the last pod of others came."""
     read: NodeReadings = NO_READINGS
     reported: Reported | None = None
-    """What its agent reports; None if it has no agent, and its devices are counted."""
+    """The report of its agent; None if it has no agent, and its devices are counted."""
     renaming: str | None = None
     """Why nothing starts on it while its devices get other names."""
     seen: SeenNode | None = None

@@ -25,7 +25,7 @@ UNKNOWN_NODE = NodeRefusal("Corral does not know this node yet", evicting_helps=
 
 
 class AskedPods(Protocol):
-    """What the extender needs to know of pods."""
+    """The facts on pods that the extender needs."""
 
     def spec(self, item: Mapping[str, Any]) -> tuple[PodRef, JobSpec]:
         """Return what the job of a Pod object would be. Raises Refused and Forbidden, if it could be none."""

@@ -1,4 +1,4 @@
-"""What is kept for pods that a filter has let through, until they are bound. Pure.
+"""Devices kept for pods that a filter has let through, until they are bound. Pure.
 
 Between the answer of a filter and the binding nothing in the cluster says what the pod will take. Another filter in
 that time would promise the same GPU again. A hold ends by itself: a filter may never bind.
@@ -21,7 +21,7 @@ MOST_HOLDS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PodHold:
-    """What a pod would take of a node, and until when it is held (monotonic seconds)."""
+    """The part of a node that a pod would take, and the end of its hold (monotonic seconds)."""
 
     pod: PodRef
     member: Member

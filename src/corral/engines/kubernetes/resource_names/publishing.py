@@ -23,7 +23,7 @@ ALL_DEFINITIONS = Selection(NAMESPACE, labels=f"{TYPE_LABEL}={TYPE}")
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What becomes of one definition: its ConfigMap, and the name of another one that stands in its way."""
+    """The outcome for one definition: its ConfigMap, and the name of another one that stands in its way."""
 
     key: str
     body: dict[str, Any]

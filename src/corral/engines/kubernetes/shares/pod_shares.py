@@ -32,7 +32,7 @@ VISIBLE = "corral.dev/visible-devices"
 
 @dataclass(frozen=True, slots=True)
 class ContainerShare:
-    """What one container of a pod asks for.
+    """The request of one container of a pod.
 
     Attributes:
         position: of the container in the pod, from 0.

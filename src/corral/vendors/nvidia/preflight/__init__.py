@@ -1,4 +1,4 @@
-"""What is checked before a job runs on NVIDIA's devices.
+"""The checks before a job runs on NVIDIA's devices.
 
 Start at `preflight_rules.py`.
 """

@@ -1,4 +1,4 @@
-"""What an image says of CUDA: the variables and labels of NVIDIA's images, and the condition on the driver.
+"""CUDA by what an image says: the variables and labels of NVIDIA's images, and the condition on the driver.
 
 Sources: the documentation of NVIDIA's container toolkit on `NVIDIA_REQUIRE_*` constraints, and the Dockerfiles of
 NVIDIA's CUDA images.
@@ -57,9 +57,5 @@ def _constraint_may_hold(constraint: str, place: Place) -> bool:
     wanted = version_tuple(value)
     if here is None or wanted is None:
         return True
-    length = max(len(here), len(wanted)) if comparison in ("<", ">=") else len(wanted)
-    return _COMPARISONS[comparison](_of_length(here, length), _of_length(wanted, length))
-
-
-def _of_length(version: tuple[int, ...], length: int) -> tuple[int, ...]:
-    return (*version, *(0,) * length)[:length]
+    as_long = (*here, *(0,) * len(wanted))[: len(wanted)]
+    return _COMPARISONS[comparison](as_long, wanted)

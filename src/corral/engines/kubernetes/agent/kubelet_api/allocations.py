@@ -1,4 +1,4 @@
-"""What a device plugin tells a kubelet, as plain values."""
+"""The answers of a device plugin to a kubelet, as plain values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class ContainerAccess:
-    """What a container gets for its devices: variables, paths, and the device files that it may open."""
+    """The access of a container to its devices: variables, paths, and the device files that it may open."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -42,7 +42,7 @@ class KubeletChoice:
 
 
 class PluginCalls(Protocol):
-    """What answers the kubelet for one resource. Calls come from several threads.
+    """The answers to the kubelet for one resource. Calls come from several threads.
 
     Attributes:
         sees_starts: whether `starting` is called before each start of a container.

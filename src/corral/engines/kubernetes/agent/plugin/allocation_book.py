@@ -1,4 +1,4 @@
-"""What the pods of a node have, kept in agreement with the API server, the kubelet, and a file on the node."""
+"""The devices of the pods of a node, kept in agreement with the API server, the kubelet, and a file on the node."""
 
 import logging
 import threading
@@ -32,10 +32,10 @@ from corral.host.sharing.host_drivers import HostDrivers
 _log = logging.getLogger(__name__)
 
 _PATIENCE_S = 2.0
-"""How long an allocation waits for the API server to show its pod. The kubelet admits no other pod meanwhile."""
+"""The time that an allocation waits for the API server to show its pod. The kubelet admits no other pod meanwhile."""
 _PAUSE_S = 0.1
 _AHEAD_S = 60.0
-"""How long a pod that a listing has shown may be missing where pods are followed."""
+"""The time that a pod which a listing has shown may be missing where pods are followed."""
 _FILE = "given.json"
 
 
@@ -92,7 +92,7 @@ class AllocationBook:
         return self._pods.synced
 
     def shares(self) -> tuple[GivenShare, ...]:
-        """What pods were given, for the report on the node."""
+        """Return what pods were given, for the report on the node."""
         return shares(self._given)
 
     def preferred(self, offer: Offer, choice: KubeletChoice) -> tuple[str, ...]:

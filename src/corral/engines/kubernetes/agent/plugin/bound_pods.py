@@ -49,7 +49,7 @@ class BoundPod:
     version: int = 0
 
     def asked(self, resource: str) -> int:
-        """How many of a resource the pod gets at most at a time."""
+        """Return the most of a resource that the pod gets at a time."""
         amounts = [(one.init, one.amounts.get(resource, 0)) for one in self.containers]
         together = sum(amount for init, amount in amounts if not init)
         return max([together, *(amount for init, amount in amounts if init)])

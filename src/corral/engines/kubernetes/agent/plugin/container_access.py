@@ -1,4 +1,4 @@
-"""What a container gets so that it can use its devices, and these alone."""
+"""The access of a container to its devices, and to these alone."""
 
 import os
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class AccessMaker:
     dev: Path = Path("/dev")
 
     def access(self, offer: Offer, given: GivenToContainer) -> ContainerAccess:
-        """What the container gets for its devices.
+        """Return the access of the container to its devices.
 
         A shared device is prepared, which may start a daemon. Raises Refused or BackendFailed if it cannot be.
         """

@@ -29,11 +29,11 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
 _AGREE_S = 5.0
-"""How often what was given is compared with the kubelet's record."""
+"""The time between two comparisons of what was given with the kubelet's record."""
 _MEMORY_S = 60.0
-"""How often the memory in the node's status is looked at. Nobody but this plugin changes it."""
+"""The time between two looks at the memory in the node's status. Nobody but this plugin changes it."""
 _RETRY_S = 10.0
-"""How often it is looked whether other plugins still serve what this one would."""
+"""The time between two looks whether other plugins still serve what this one would."""
 _UNFOLLOWED_S = 5.0
 """A kubelet that has taken a plugin follows its list within this time, unless another plugin took its place."""
 _PATCH_S = 5.0
@@ -42,7 +42,7 @@ _SOCKET_PREFIX = "corral-"
 
 @dataclass(frozen=True, slots=True)
 class KubeletPlaces:
-    """Where the kubelet of the node is met."""
+    """The places at which the kubelet of the node is met."""
 
     plugins: Path = PLUGINS
     pod_resources: Path = SOCKET
@@ -97,7 +97,7 @@ class DevicePlugins:
             one.server.close()
 
     def given(self) -> tuple[GivenShare, ...]:
-        """What pods were given, for the report on the node."""
+        """Return what pods were given, for the report on the node."""
         return self._book.shares()
 
     def served(self) -> tuple[ServedResource, ...]:

@@ -25,7 +25,7 @@ def write_given(path: Path, given: tuple[GivenToContainer, ...]) -> None:
 
 
 def read_given(path: Path) -> tuple[GivenToContainer, ...]:
-    """What the file says; () if there is none, or it is damaged: the kubelet knows it, too."""
+    """Return the allocations in the file; () if there is none, or it is damaged: the kubelet knows it, too."""
     try:
         content = read_whole(path, _MOST_BYTES)
     except OSError:

@@ -78,7 +78,7 @@ def uuid_of(device_id: str) -> str:
 
 
 def units_by_device(ids: Sequence[str]) -> dict[str, int]:
-    """How many of the ids belong to each device, by UUID."""
+    """Return the number of ids of each device, by UUID."""
     found: dict[str, int] = {}
     for one in ids:
         found[uuid_of(one)] = found.get(uuid_of(one), 0) + 1

@@ -45,7 +45,7 @@ class GivenToContainer:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """What is known of the node at one moment.
+    """The state of the node at one moment, as far as it is known.
 
     Attributes:
         pods: the pods on it that ask for devices.
@@ -389,7 +389,7 @@ def reconciled(book: Book, kubelet: Sequence[GivenDevices] | None, resources: Co
 
 
 def shares(given: Sequence[GivenToContainer]) -> tuple[GivenShare, ...]:
-    """What pods have, for the report on the node: a line for each pod and device."""
+    """Return the devices of pods for the report on the node: a line for each pod and device."""
     found: dict[tuple[str, str], GivenShare] = {}
     for one in given:
         for uuid, units in units_by_device(one.device_ids).items():
