@@ -114,7 +114,7 @@ class HostJoining:
             return
         route = SshRoute(entry.destination, Path("none"), self.settings.ssh_config)
         try:
-            uninstall(HostShell(route), own_claim(self.home).server, even_if_jobs_run=True)
+            uninstall(HostShell(route), own_claim(self.home).server, entry.name, even_if_jobs_run=True)
         except CorralError as error:
             log.warning("host %s: what this server installed stays there: %s", entry.name, error)
 
@@ -128,6 +128,7 @@ class HostJoining:
             agent_settings(self.home.config_file),
             own_key(self.home.ssh_key_file),
             to_plain(replace(claim, name=entry.name)),
+            entry.name,
         )
         installed = install(HostShell(route, accept_new=accept_new), order, step)
         log.info("host %s: version %s is installed as %s", entry.name, installed.version, installed.service)

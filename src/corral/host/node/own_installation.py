@@ -124,7 +124,7 @@ class OwnInstallation:
             tag = json.loads(self._places.owner_file.read_text())["server"]
         except (OSError, ValueError, KeyError, TypeError):
             raise BackendFailed(f"{self._places.owner_file}, which says whose this host is, cannot be read") from None
-        order = {"do": "remove", "tag": tag, "even_if_jobs_run": True}
+        order = {"do": "remove", "tag": tag, "node": None, "even_if_jobs_run": True}
         # It ends this process, and outlives it.
         with _told(), in_words(self._places.home), (self._places.home / "agent.log").open("ab") as told:
             subprocess.Popen(

@@ -171,6 +171,19 @@ def test_a_host_of_another_server_is_refused_with_whose_it_is(there: Installing)
         uninstall(there.ssh, "tag1")
 
 
+def test_a_second_name_of_a_host_changes_nothing_there_and_removes_nothing(there: Installing) -> None:
+    claim = {"server": "tag1", "name": "there", "home": "root@first:/srv/corral"}
+    there.install(replace(ORDER, claim=claim, node="there"))
+    before = there.agent().installation.state()
+    with pytest.raises(BackendFailed, match="that host is node there of this server already"):
+        there.install(replace(ORDER, settings="kill_grace: 9s\n", claim={**claim, "name": "alias"}, node="alias"))
+    with pytest.raises(BackendFailed, match="that host is node there of this server already"):
+        uninstall(there.ssh, "tag1", "alias", even_if_jobs_run=True)
+    assert there.agent().installation.state() == before
+    assert "corral-server-tag1" in there.path("/root/.ssh/authorized_keys").read_text()
+    assert uninstall(there.ssh, "tag1", "there") == HOME
+
+
 def test_of_two_servers_that_install_one_after_the_other_the_second_leaves_no_key(there: Installing) -> None:
     claim = {"server": "tag1", "name": "there", "home": "root@first:/srv/corral"}
     there.install(replace(ORDER, claim=claim))

@@ -60,6 +60,8 @@ class InstallOrder:
         public_key: the server's own key, which then reaches the agent; None to leave the host's keys as they are.
         claim: the claim of this server as plain data, by which the agent is this server's from the start; None: the
             first server that connects is its server.
+        node: the name of the host's node in this server: a host that this server has under another name is refused.
+            None if any may be there.
     """
 
     server: str
@@ -67,6 +69,7 @@ class InstallOrder:
     settings: str = ""
     public_key: str | None = None
     claim: Any = None
+    node: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def install(run: RunThere, order: InstallOrder, step: Step = lambda _: None) -> 
     Raises BackendFailed with the reason, and NodeUnreachable as `run` does.
     """
     step("looks at the host")
-    found = _carried_out(run, LOOK_S, {"do": "look", "tag": order.server})
+    found = _carried_out(run, LOOK_S, {"do": "look", "tag": order.server, "node": order.node})
     try:
         bundle = bundle_for(str(found.get("machine")), str(found.get("libc", "")))
     except WrongMachine as why:
@@ -98,6 +101,7 @@ def install(run: RunThere, order: InstallOrder, step: Step = lambda _: None) -> 
         {
             "do": "install",
             "tag": order.server,
+            "node": order.node,
             "version": bundle.version,
             "sha256": bundle.sha256,
             "size": len(sent),
@@ -111,12 +115,14 @@ def install(run: RunThere, order: InstallOrder, step: Step = lambda _: None) -> 
     return Installed(bundle.version, printable(str(done.get("service"))), _sentences(done.get("remarks")))
 
 
-def uninstall(run: RunThere, server: str, *, even_if_jobs_run: bool = False) -> str | None:
+def uninstall(run: RunThere, server: str, node: str | None = None, *, even_if_jobs_run: bool = False) -> str | None:
     """Remove the agent over SSH. Return the directory that stays there, with logs of jobs; None if there is none.
+
+    With `node` a host stays as it is that this server has under another name.
 
     Raises BackendFailed with the reason, such as jobs that run, and NodeUnreachable as `run` does.
     """
-    order = {"do": "remove", "tag": server, "even_if_jobs_run": even_if_jobs_run}
+    order = {"do": "remove", "tag": server, "node": node, "even_if_jobs_run": even_if_jobs_run}
     stays = _carried_out(run, WORK_S, order).get("stays")
     return printable(stays)[:1000] if isinstance(stays, str) else None
 

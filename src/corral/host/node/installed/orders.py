@@ -43,8 +43,10 @@ def main(order: dict[str, Any], stream: BinaryIO) -> None:
 
 
 def look(places: AgentPlaces, order: dict[str, Any], stream: BinaryIO) -> dict[str, Any]:
-    """Return what matters to an installation, and change nothing. Raises CannotInstall for another server's host."""
-    check_owner(places, order["tag"])
+    """Return what matters to an installation, and change nothing. Raises CannotInstall for another server's host,
+    and for one that this server has under another name.
+    """
+    check_owner(places, order)
     return {
         "machine": platform.machine(),
         "libc": " ".join(platform.libc_ver()),
@@ -59,11 +61,11 @@ def look(places: AgentPlaces, order: dict[str, Any], stream: BinaryIO) -> dict[s
 def install(places: AgentPlaces, order: dict[str, Any], stream: BinaryIO) -> dict[str, Any]:
     """Install a version and start its agent. Repeating it is safe, and so is ending it at any moment."""
     version, before = order["version"], tree.version_in_use(places)
-    check_owner(places, order["tag"])
+    check_owner(places, order)
     places.make()
     with places.locked():
         # Another server may have joined this host meanwhile.
-        check_owner(places, order["tag"])
+        check_owner(places, order)
         with _received(places, order["size"], stream) as bundle:
             _print(step="unpacks the program")
             tree.unpack(places, version, bundle, order["sha256"])
@@ -90,13 +92,13 @@ def install(places: AgentPlaces, order: dict[str, Any], stream: BinaryIO) -> dic
 
 def remove(places: AgentPlaces, order: dict[str, Any], stream: BinaryIO) -> dict[str, Any]:
     """End the agent and remove its installation; logs and scratch of jobs stay. Raises CannotInstall while jobs run."""
-    check_owner(places, order["tag"])
+    check_owner(places, order)
     if not places.library.is_dir():
         own_key.forbid(places, order["tag"])
         return {"stays": None}
     with places.locked():
         # Another server may have joined this host meanwhile.
-        check_owner(places, order["tag"])
+        check_owner(places, order)
         if not order["even_if_jobs_run"] and (running := running_launches(places)):
             raise CannotInstall(f"{len(running)} launches run there ({', '.join(running[:8])})")
         AgentService(places, ()).remove()
@@ -108,18 +110,23 @@ def remove(places: AgentPlaces, order: dict[str, Any], stream: BinaryIO) -> dict
     return {"stays": str(places.home)}
 
 
-def check_owner(places: AgentPlaces, tag: str) -> None:
-    """Raise CannotInstall if the agent here serves another server."""
+def check_owner(places: AgentPlaces, order: dict[str, Any]) -> None:
+    """Raise CannotInstall if the agent here serves another server, or this one under another name than `node`."""
     try:
         owner = json.loads(places.owner_file.read_text())
-        other, whose = str(owner["server"]), str(owner.get("home", "unknown"))
+        other, whose, name = str(owner["server"]), str(owner.get("home", "unknown")), owner.get("name")
     except FileNotFoundError:
         return
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         raise CannotInstall(f"{places.owner_file}, which says whose this host is, cannot be read") from None
-    if other != tag:
+    if other != order["tag"]:
         raise CannotInstall(
             f"the agent here serves another server, {whose[:200]}: remove this host there first (`corral hosts remove`)"
+        )
+    if isinstance(name, str) and order["node"] not in (None, name):
+        raise CannotInstall(
+            f"that host is node {name[:200]} of this server already: a host is joined once; to rename it, remove it "
+            f"first (`corral hosts remove {name[:200]}`; if that node has left, run `corral agent release` on the host)"
         )
 
 
